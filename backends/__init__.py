@@ -1,0 +1,1 @@
+"""The backends: one folder each, and the contract they all keep (kernels.py)."""

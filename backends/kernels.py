@@ -1,0 +1,219 @@
+"""The contract between operators and backends: every kernel's name, arguments, shapes and errors.
+
+A backend is one object that has all of these attributes for one array type.  An operator asks for the
+current one with `autotape.kernels()` and calls its kernels on raw arrays; no kernel knows of tapes or Tensors.
+
+What every kernel promises:
+- inputs are never changed; any strides, 0-d and empty arrays are taken;
+- the result is an array (0-d stays 0-d, never a NumPy scalar) of the inputs' dtype, promoted as NumPy does;
+  it may be a view of an input only where this file says "view";
+- NaN and infinities come out as NumPy gives them;
+- shapes that don't fit raise ValueError, wrong dtypes TypeError; the engine adds the operator and its arguments.
+
+The array type itself has `shape`, `dtype`, `ndim`, `size`, the Python operators + - * / ** @ (unary -, comparisons,
+`+=` in place) with Python numbers as weak operands, and sets `__array_ufunc__ = None` unless it is NumPy's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple, Protocol
+
+Array = Any
+Shape = tuple[int, ...]
+Unary = Callable[[Array], Array]
+Binary = Callable[[Array, Array], Array]
+
+
+class Geometry(NamedTuple):
+    """How a window slides over the spatial axes of x (N, C, *spatial).  One entry an axis; padding is (before, after)."""
+
+    window: Shape
+    padding: tuple[tuple[int, int], ...]
+    stride: Shape
+    dilation: Shape
+    group: int = 1
+    flip: bool = False  # True: the window is reversed (a true convolution); False: cross-correlation
+
+    def output(self, spatial: Shape) -> Shape:
+        """The spatial shape of the result: 1 + floor((n + padding - ((window - 1) * dilation + 1)) / stride)."""
+        return tuple(
+            1 + (n + sum(p) - ((k - 1) * d + 1)) // s
+            for n, k, p, s, d in zip(spatial, self.window, self.padding, self.stride, self.dilation, strict=True)
+        )
+
+
+class Kernels(Protocol):
+    """One backend.  Elementwise kernels broadcast; the engine brings numbers to them as 0-d arrays made by `scalar`."""
+
+    name: str  # as in backend.set(name)
+    array: type  # the array type
+
+    # -- in and out
+    def adopt(self, x: Any) -> Array | None:
+        """A NumPy array, NumPy scalar, or (nested) list of numbers as an array of this backend; None if x is nothing of the kind."""
+
+    def to_numpy(self, x: Array) -> Any:
+        """x as a numpy.ndarray; may share memory with x."""
+
+    def scalar(self, value: complex, dtype: Any) -> Array:
+        """A Python number as the 0-d array that NumPy's weak promotion makes of it beside `dtype`; may be cached, so never written to."""
+
+    def copy(self, x: Array) -> Array:
+        """A C-contiguous copy that shares memory with nothing."""
+
+    # -- what the engine itself computes
+    def zeros(self, shape: Shape, dtype: Any) -> Array: ...
+    def ones(self, shape: Shape, dtype: Any) -> Array: ...
+    def full(self, shape: Shape, value: complex, dtype: Any) -> Array: ...
+    def astype(self, x: Array, dtype: Any) -> Array:
+        """x in another dtype, complex to real by the real part; x itself if it has that dtype (view)."""
+
+    def sum_to(self, x: Array, shape: Shape) -> Array:
+        """Undo broadcasting: x summed down to `shape`, which broadcasts to x's (view if nothing is summed)."""
+
+    # -- elementwise, one array
+    negative: Unary
+    absolute: Unary
+    sign: Unary
+    exp: Unary
+    expm1: Unary
+    log: Unary
+    log1p: Unary
+    log2: Unary
+    log10: Unary
+    sqrt: Unary
+    square: Unary
+    cbrt: Unary
+    reciprocal: Unary
+    sin: Unary
+    cos: Unary
+    tan: Unary
+    arcsin: Unary
+    arccos: Unary
+    arctan: Unary
+    sinh: Unary
+    cosh: Unary
+    tanh: Unary
+    floor: Unary
+    ceil: Unary
+    trunc: Unary
+    isnan: Unary
+    isinf: Unary
+    isfinite: Unary
+    logical_not: Unary
+    sigmoid: Unary
+    """1 / (1 + exp(-x)) without overflow."""
+
+    def round(self, x: Array, decimals: int) -> Array: ...
+
+    # -- elementwise, two arrays
+    add: Binary
+    subtract: Binary
+    multiply: Binary
+    divide: Binary
+    floor_divide: Binary
+    remainder: Binary
+    power: Binary
+    maximum: Binary
+    minimum: Binary
+    arctan2: Binary
+    equal: Binary
+    not_equal: Binary
+    less: Binary
+    less_equal: Binary
+    greater: Binary
+    greater_equal: Binary
+    logical_and: Binary
+    logical_or: Binary
+    logical_xor: Binary
+
+    def where(self, mask: Array, a: Array, b: Array) -> Array: ...
+    def compile_elementwise(self, rule: Callable[..., Any]) -> Callable[..., Any]:
+        """A forward or backward rule made of elementwise operators, as one callable on raw arrays.
+
+        NumPy gives the rule itself; a GPU backend runs it once on symbols and compiles one kernel.
+        """
+
+    # -- reductions: axis is None (all), an int or a tuple of distinct ints; keepdims keeps reduced axes as 1
+    def sum(self, x: Array, axis: Any, keepdims: bool) -> Array: ...
+    def prod(self, x: Array, axis: Any, keepdims: bool) -> Array: ...
+    def max(self, x: Array, axis: Any, keepdims: bool) -> Array: ...
+    def min(self, x: Array, axis: Any, keepdims: bool) -> Array: ...
+    def any(self, x: Array, axis: Any, keepdims: bool) -> Array: ...
+    def all(self, x: Array, axis: Any, keepdims: bool) -> Array: ...
+    def argmax(self, x: Array, axis: int | None, keepdims: bool) -> Array: ...
+    def argmin(self, x: Array, axis: int | None, keepdims: bool) -> Array: ...
+    def cumsum(self, x: Array, axis: int) -> Array: ...
+
+    # -- shapes (views where NumPy gives views)
+    def reshape(self, x: Array, shape: Shape) -> Array: ...
+    def transpose(self, x: Array, axes: Shape | None) -> Array: ...
+    def broadcast_to(self, x: Array, shape: Shape) -> Array: ...
+    def concatenate(self, xs: Sequence[Array], axis: int) -> Array: ...
+    def pad(self, x: Array, widths: tuple[tuple[int, int], ...], value: complex) -> Array:
+        """x with `value` around it: widths[i] = (before, after) on axis i."""
+
+    # -- indexing: index is anything NumPy's x[index] takes, its arrays being of this backend or NumPy's
+    def getitem(self, x: Array, index: Any) -> Array:
+        """x[index] (view for slices, integers, newaxis and ellipsis)."""
+
+    def scatter_add(self, v: Array, index: Any, shape: Shape) -> Array:
+        """Zeros of `shape` with v added at [index]; repeated indices add up.  The transpose of getitem."""
+
+    def index_set(self, x: Array, index: Any, v: Array) -> Array:
+        """A copy of x in which [index] holds v."""
+
+    def take_along_axis(self, x: Array, indices: Array, axis: int) -> Array: ...
+    def scatter_along_axis(self, v: Array, indices: Array, axis: int, shape: Shape) -> Array:
+        """Zeros of `shape` with v added along `axis` at `indices`.  The transpose of take_along_axis."""
+
+    # -- products
+    def matmul(self, a: Array, b: Array) -> Array:
+        """numpy.matmul: the last two axes multiply, leading ones broadcast, 1-d operands count as row or column."""
+
+    def einsum(self, subscripts: str, xs: Sequence[Array]) -> Array:
+        """numpy.einsum with explicit output subscripts ("ij,jk->ik"); letters only, no ellipsis."""
+
+    # -- normalisation; axis as for reductions
+    def softmax(self, x: Array, axis: Any) -> Array: ...
+    def logsoftmax(self, x: Array, axis: Any) -> Array: ...
+    def logsumexp(self, x: Array, axis: Any, keepdims: bool) -> Array: ...
+
+    # -- convolution of x (N, C, *spatial) by w (K, C/group, *window), 1 to 3 spatial axes, y (N, K, *output)
+    def conv(self, w: Array, x: Array, geometry: Geometry, alpha: float) -> Array:
+        """alpha * (x convolved with w)."""
+
+    def conv_x(self, w: Array, dy: Array, x_shape: Shape, geometry: Geometry, alpha: float) -> Array:
+        """The transpose of conv in x: the cotangent of x for the cotangent dy of y."""
+
+    def conv_w(self, x: Array, dy: Array, w_shape: Shape, geometry: Geometry, alpha: float) -> Array:
+        """The transpose of conv in w: the cotangent of w for the cotangent dy of y."""
+
+    def conv_bias_act(
+        self, w: Array, x: Array, b: Array | None, z: Array | None, activation: str, geometry: Geometry, alpha: float, beta: float
+    ) -> Array:
+        """activation(alpha * conv(w, x) + beta * z + b) in one call.
+
+        b broadcasts to y (one value a channel), z has y's shape; activation is "identity", "relu", "sigm", "tanh", "elu" or "selu".
+        """
+
+    # -- pooling of x (N, C, *spatial); group and flip of the geometry don't count
+    def max_pool(self, x: Array, geometry: Geometry) -> Array:
+        """The maximum of each window, padding left out; a window that holds NaN gives NaN."""
+
+    def max_pool_x(self, dy: Array, x: Array, y: Array, geometry: Geometry) -> Array:
+        """The cotangent of x: dy goes to the first maximum of its window in row-major order."""
+
+    def max_pool_at(self, v: Array, x: Array, y: Array, geometry: Geometry) -> Array:
+        """v (shaped like x) where each window of x has its first maximum.  The transpose of max_pool_x in dy."""
+
+    def mean_pool(self, x: Array, geometry: Geometry, count_padding: bool) -> Array:
+        """The mean of each window, padding counted as zeros or left out of sum and count."""
+
+    def mean_pool_x(self, dy: Array, x_shape: Shape, geometry: Geometry, count_padding: bool) -> Array:
+        """The transpose of mean_pool."""
+
+    # -- randomness
+    def uniform(self, seed: int, shape: Shape, dtype: Any) -> Array:
+        """Uniform numbers in [0, 1): a function of seed and shape alone (Philox 4x64-10, NumPy's stream)."""

@@ -1,0 +1,30 @@
+"""The NumPy backend: the reference that every other backend is compared with, and the default.
+
+Each file beside this one holds the kernels of one idea and lists them in its KERNELS; here they become one table.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from . import arrays, convolution, elementwise, indexing, normalisation, pooling, products, reductions
+
+_FILES = (arrays, elementwise, reductions, indexing, products, normalisation, convolution, pooling)
+
+
+class NumpyKernels:
+    """The kernels of backends/kernels.py for numpy.ndarray.  A backend that extends this one overrides them as methods."""
+
+    name = "numpy"
+    array = np.ndarray
+
+    def __init__(self) -> None:
+        for file in _FILES:
+            for name, kernel in file.KERNELS.items():
+                if not hasattr(type(self), name):
+                    setattr(self, name, kernel)  # on the instance: in the class, a plain function would become a method
+
+    @staticmethod
+    def unavailable() -> str | None:
+        """Why this backend can't be used: None, for NumPy is always there."""
+        return None
