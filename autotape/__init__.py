@@ -1,0 +1,44 @@
+"""autotape: a tape-based reverse-mode autograd engine for plain NumPy code, with pluggable backends.
+
+    import numpy as np, autotape as at
+
+    at.grad(lambda x: np.sum(np.tanh(x) ** 2))(np.ones(3))
+
+See README.md for a tour, docs/architecture.md for the map.
+"""
+
+import os as _os
+
+if not _os.path.isdir(_os.path.join(__path__[0], "backends")):  # a checkout: backends/ and opsets/ lie beside this folder
+    __path__.append(_os.path.dirname(__path__[0]))
+
+from . import backend, errors, math_mode, tree
+from .backend import kernels
+from .numpy_protocol import numpy_function
+from .operator import operator
+from .opsets import array as _array  # noqa: F401  attaches operators and methods to Tensor and Param
+from .param import Param, Tape
+from .tape import no_grad
+from .tensor import Tensor, array, asarray
+from .transforms import grad, stop_gradient, value_and_grad, vjp
+
+__version__ = "0.1.0"
+__all__ = [
+    "Param",
+    "Tape",
+    "Tensor",
+    "array",
+    "asarray",
+    "backend",
+    "errors",
+    "grad",
+    "kernels",
+    "math_mode",
+    "no_grad",
+    "numpy_function",
+    "operator",
+    "stop_gradient",
+    "tree",
+    "value_and_grad",
+    "vjp",
+]

@@ -1,0 +1,62 @@
+"""Settings that hold for a while: one context manager over ContextVars."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from contextvars import ContextVar
+from typing import Any, TypeVar
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+_entered: ContextVar[tuple[tuple[using, list[Any]], ...]] = ContextVar("entered", default=())  # with what was in force before each
+
+
+class using:
+    """`with using((var, value), ...):` sets ContextVars and sets them back; also a decorator.
+
+    Contexts must be left in the reverse of the order they were entered in.  A generator suspended inside a `with` can
+    break that, since its setting leaks into whoever runs it.  Leaving an outer context then restores what was in force
+    before it and raises RuntimeError; leaving one that was so passed over changes nothing.
+    """
+
+    __slots__ = ("_settings",)
+
+    def __init__(self, *settings: tuple[ContextVar[Any], Any]) -> None:
+        self._settings = settings
+
+    def __enter__(self) -> Any:
+        stack = _entered.get()
+        if any(context is self for context, _ in stack):
+            raise RuntimeError("this context is entered already; make a new one for each `with`")
+        before = [var.get() for var, _ in self._settings]
+        for var, value in self._settings:
+            var.set(value)
+        _entered.set((*stack, (self, before)))
+        return self._settings[0][1]
+
+    def __exit__(self, kind: Any, *_: Any) -> None:
+        stack = _entered.get()
+        position = next((i for i in reversed(range(len(stack))) if stack[i][0] is self), len(stack))
+        for context, before in reversed(stack[position:]):
+            context._leave(before)
+        _entered.set(stack[:position])
+        if position != len(stack) - 1 and kind is None:
+            raise self._disorder()
+
+    def _leave(self, before: list[Any]) -> None:
+        for (var, _), value in zip(self._settings, before, strict=True):
+            var.set(value)
+
+    def _disorder(self) -> Exception:
+        return RuntimeError("contexts were left in another order than entered (a generator suspended inside a `with`?)")
+
+    def __call__(self, f: F) -> F:
+        """As a decorator: every call of f runs under the settings."""
+
+        @functools.wraps(f)
+        def run(*args: Any, **kwargs: Any) -> Any:
+            with using(*self._settings):
+                return f(*args, **kwargs)
+
+        return run  # type: ignore[return-value]

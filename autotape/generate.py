@@ -1,0 +1,343 @@
+"""The source text of front ends and steps.
+
+A front end is the function that users call.  For `multiply(a, b)` with a rule per input it reads:
+
+    def multiply(a, b):
+        if _type(a) is _Tensor: _d_a = a._array; _i_a = a._id; _s_a = a._shape         # 1 unwrap
+        ...                                                                             #   a number or raw array beside a Tensor
+        else: return _meet(_op, (a, b), {})                                             #   anything else: meeting.py
+        ...
+        try: y = _forward(_d_a, _d_b)                                                   # 2 compute
+        except Exception as _e: raise _explain(_e, _op, (a, b)) from _e
+        _r_y = _Tensor(); _r_y._array = y; _r_y._shape = ...                            # 3 wrap
+        if (_t := _current()) is not None and (_i_a >= (_b := _t.base) or _i_b >= _b):  # 4 record
+            _t.append((code, _i_a, _i_b, _d_a if _i_b >= _b else None, _d_b if _i_a >= _b else None, _fit))
+            _r_y._id = _k
+        ...
+        return _r_y
+
+Its step takes such an entry apart, runs the rules and adds what they give to the cotangents G of the inputs:
+
+    def step(_g, _e, _G, _base, _own):
+        _, _i_a, _i_b, a, b, _fit = _e
+        dy = _g
+        if _i_a >= _base:
+            _v = _rule_a(dy, b)
+            ...
+
+Engine names start with an underscore, the author's never do.  _d_, _i_ and _s_ are an input's array, id and shape.
+`fit` is None, or the (shape, dtype) that each input's cotangent must be brought to.
+`inspect.getsource(op.front)` shows what was generated.
+"""
+
+from __future__ import annotations
+
+import inspect
+import linecache
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from .backend import kernels
+from .backends.kernels import Array, Shape
+from .fusion import defer
+from .math_mode import get as math_mode
+from .meeting import explain, meet
+from .tape import RESULT, Step, current, stray
+from .tensor import Tensor, constant
+
+if TYPE_CHECKING:
+    from .operator import Needs, Operator
+
+
+class Like(NamedTuple):
+    """What `<input>_like` gives to a rule."""
+
+    shape: Shape
+    dtype: Any
+
+
+def front_end(op: Operator, deferring: bool) -> Any:
+    """The front end of an operator, compiled; `deferring` ones may give a pending value instead of running."""
+    names = dict(
+        _type=type, _float=float, _int=int, _max=max, _Tensor=Tensor, _Like=Like, _kernels=kernels, _mode=math_mode, _current=current,
+        _stray=stray, _meet=meet, _explain=explain, _defer=defer, _mixed=mixed, _forward=op.forward,
+    )  # fmt: skip
+    op.namespace.update(names, **{f"_default_{p.name}": p.default for p in op.parameters if p.default is not p.empty})
+    lines = [*unwrap(op), *(deferral(op) if deferring else ()), *compute(op), *wrap(op), *(record(op) if op.rules else ())]
+    lines.append(f"return {_tuple_or_one([f'_r_{r}' for r in op.outputs])}")
+    return _compile(op.name, f"def {op.name}({signature(op)}):", lines, op.namespace)
+
+
+def step_function(op: Operator, rules: dict[str | None, Callable[..., Any]], traced: bool) -> Step:
+    """The step of an operator's entries: the rules on raw arrays, or (traced) on Tensors."""
+    names: dict[str, Any] = dict(_Tensor=Tensor, _fit_to=fit_traced if traced else fit_raw, _zip=zip, _retraced=retraced)
+    names |= {f"_rule_{key}": rule for key, rule in rules.items()}
+    lines = [*unpack(op), *(retrace(op) if traced else ()), *run_rules(op, add_traced if traced else add_raw)]
+    head = f"def step(_g, _e, _G, _base, {'_k' if traced else '_own'}):"
+    step: Step = _compile("step", head, lines, names, f"{op.name}, backward{' recorded' if traced else ''}")
+    return step
+
+
+# -- front ends, part by part
+def signature(op: Operator) -> str:
+    """The parameters as the author declared them."""
+    parts: list[str] = []
+    for p in op.parameters:
+        if p.kind is p.KEYWORD_ONLY and "*" not in parts and not op.variadic:
+            parts.append("*")
+        parts.append(f"*{p.name}" if p.kind is p.VAR_POSITIONAL else p.name if p.default is p.empty else f"{p.name}=_default_{p.name}")
+    return ", ".join(parts)
+
+
+def unwrap(op: Operator) -> Iterable[str]:
+    """_d_x, _i_x, _s_x of each input; what is no plain Tensor goes to the slow path."""
+    slow = f"return _meet(_op, {_inputs(op)}, {{{', '.join(f'{o!r}: {o}' for o in op.options)}}})"
+    if xs := op.variadic:
+        yield f"for _x in {xs}:"
+        yield f"    if _type(_x) is not _Tensor: {slow}"
+        yield f"_d_{xs} = [_x._array for _x in {xs}]; _i_{xs} = [_x._id for _x in {xs}]; _s_{xs} = [_x._shape for _x in {xs}]"
+        return
+    for n in op.inputs:
+        yield f"if _type({n}) is _Tensor: _d_{n} = {n}._array; _i_{n} = {n}._id; _s_{n} = {n}._shape"
+        if op.elementwise and len(op.inputs) == 2:
+            first, second = op.inputs
+            yield from beside_a_tensor(n, second if n == first else first, first=n == first)
+        if n in op.optional:
+            yield f"elif {n} is None: _d_{n} = _s_{n} = None; _i_{n} = -1"
+        yield f"else: {slow}"
+
+
+def beside_a_tensor(n: str, other: str, first: bool) -> Iterable[str]:
+    """A number or a raw array beside a Tensor stays on the fast path: 1 - t, t * raw."""
+    array, tensor = (f"{other}._array", f"_type({other}) is _Tensor and ") if first else (f"_d_{other}", "")
+    number = f"{tensor}((_c := _type({n})) is _float or _c is _int)"
+    yield f"elif {number}: _d_{n} = _kernels().scalar({n}, {array}.dtype); _i_{n} = -1; _s_{n} = ()"
+    yield f"elif {tensor}_c is _type({array}): _d_{n} = {n}; _i_{n} = -1; _s_{n} = {n}.shape"
+
+
+def deferral(op: Operator) -> Iterable[str]:
+    options = "".join(f"{o}, " for o in op.options)
+    yield f"if _mode() != 'pedantic' and (_p := _defer(_op, {_inputs(op)}, ({options}))) is not None: return _p"
+
+
+def compute(op: Operator) -> Iterable[str]:
+    args = [f"*_d_{op.variadic}"] if op.variadic else [f"_d_{n}" for n in op.inputs]
+    yield f"try: {', '.join(op.results)} = _forward({', '.join(args + _passed(op))})"
+    yield f"except Exception as _e: raise _explain(_e, _op, {_inputs(op)}) from _e"
+
+
+def wrap(op: Operator) -> Iterable[str]:
+    """_r_y: a Tensor around each output."""
+    if op.elementwise and (rest := op.inputs[1:]):
+        first = op.inputs[0]
+        same = " and ".join(f"(_s_{first} is _s_{n} or _s_{first} == _s_{n})" for n in rest)
+        yield f"_s = _s_{first} if {same} else {op.outputs[0]}.shape"
+    for r in op.outputs:
+        shape = f"{r}.shape" if not op.elementwise else "_s" if len(op.inputs) > 1 else f"_s_{op.inputs[0]}"
+        constant = "" if op.rules and len(op.results) == 1 else f"; _r_{r}._id = -1"
+        yield f"_r_{r} = _Tensor(); _r_{r}._array = {r}; _r_{r}._shape = {shape}{constant}"
+
+
+def record(op: Operator) -> Iterable[str]:
+    """Append an entry if an input is on the current tape; ids of other tapes become -1, or an error (tape.stray)."""
+    ids, xs = [f"_i_{n}" for n in op.differentiable_inputs], op.variadic
+    first, *others = ids
+    on_tape = " or ".join([f"{f'_max({first}, default=-1)' if xs else first} >= (_b := _t.base)", *(f"{i} >= _b" for i in others)])
+    yield f"if (_t := _current()) is not None and ({on_tape}):"
+    yield "    _k = _b + len(_t)"
+    if xs:
+        yield f"    {ids[0]} = [_i if _b <= _i < _k or _i < 0 else _stray({op.name!r}, _i) for _i in {ids[0]}]"
+        yield f"    _fit = _mixed(_s_{xs}, _d_{xs})"
+    else:
+        for i in ids:
+            yield f"    if {i} >= _k or 0 <= {i} < _b: {i} = _stray({op.name!r}, {i})"
+        if has_fit(op):
+            yield f"    _fit = {fit(op)}"
+    fields = [str(op.code), *ids, *(saved(op, need) for need in kept(op)), *(["_fit"] if has_fit(op) else [])]
+    yield f"    _t.append(({', '.join(fields)},))"
+    yield from hand_ids(op)
+    yield "else:"
+    if len(op.results) == 1:
+        yield f"    _r_{op.outputs[0]}._id = -1"
+    for i in ids:
+        yield f"    for _i in {i}: _i < 0 or _stray({op.name!r}, _i)" if xs else f"    if {i} >= 0: _stray({op.name!r}, {i})"
+
+
+def hand_ids(op: Operator) -> Iterable[str]:
+    """One result takes the entry's id; several get an entry each behind it, that hands their cotangent on."""
+    if len(op.results) == 1:
+        yield f"    _r_{op.outputs[0]}._id = _k"
+        return
+    results = op.differentiable_results
+    for j, r in enumerate(results, 1):
+        yield f"    _t.append(({RESULT}, {j}, {len(results)}))"
+        if r in op.outputs:
+            yield f"    _r_{r}._id = _k + {j}"
+
+
+def kept(op: Operator) -> list[Needs]:
+    """What an entry saves: all that rules need but the cotangents and `needs`."""
+    return [need for need in op.needs() if need.kind not in ("cotangent", "needs")]
+
+
+def saved(op: Operator, need: Needs) -> str:
+    """The expression that an entry saves."""
+    name, kind, of = need
+    if kind == "shape":
+        return f"_s_{of}"
+    if kind == "like":
+        return f"[_Like(_s, _d.dtype) for _s, _d in zip(_s_{of}, _d_{of})]" if of == op.variadic else f"_Like(_s_{of}, _d_{of}.dtype)"
+    if kind != "input":
+        return name
+    users = [key for key, rule in op.rules.items() if name in names_of(rule)]
+    if None in op.rules or op.variadic or len(users) == len(op.differentiable_inputs):
+        return f"_d_{name}"
+    return f"_d_{name} if {' or '.join(f'_i_{key} >= _b' for key in users)} else None"  # only for cotangents that are wanted
+
+
+def has_fit(op: Operator) -> bool:
+    return len(op.inputs) > 1 or op.variadic is not None
+
+
+def fit(op: Operator) -> str:
+    """None where every cotangent comes with its input's shape and dtype anyway."""
+    ruled = op.differentiable_inputs
+    if op.optional:
+        return f"_mixed(({', '.join(f'_s_{n}' for n in ruled)},), ({', '.join(f'_d_{n}' for n in ruled)},))"
+    same = [f"_d_{ruled[0]}.dtype is _d_{n}.dtype" for n in ruled[1:]]
+    if op.elementwise:
+        same.insert(0, f"_s is _s_{op.inputs[0]}")
+    each = "".join(f"(_s_{n}, _d_{n}.dtype), " for n in ruled)
+    return f"None if {' and '.join(same) or True} else ({each})"
+
+
+def mixed(shapes: Iterable[Shape], arrays: Iterable[Array]) -> Any:
+    """The (shape, dtype) of each input where dtypes differ; None where they don't."""
+    arrays = list(arrays)
+    if len({a.dtype for a in arrays if a is not None}) == 1:
+        return None
+    return tuple((s, None if a is None else a.dtype) for s, a in zip(shapes, arrays, strict=True))
+
+
+# -- steps, part by part
+def unpack(op: Operator) -> Iterable[str]:
+    """The entry's fields and the cotangents, by the names that rules know them by."""
+    fields = ["_", *(f"_i_{n}" for n in op.differentiable_inputs), *(need.name for need in kept(op)), *(["_fit"] if has_fit(op) else [])]
+    yield f"{', '.join(fields)}, = _e"
+    yield f"{', '.join('d' + r for r in op.differentiable_results)}, = _g" if len(op.results) > 1 else f"d{op.outputs[0]} = _g"
+    if any(need.kind == "needs" for need in op.needs()):
+        each = ", ".join(f"_i_{n} >= _base" for n in op.differentiable_inputs)
+        yield f"needs = [_i >= _base for _i in _i_{op.variadic}]" if op.variadic else f"needs = ({each},)"
+
+
+def retrace(op: Operator) -> Iterable[str]:
+    """Saved arrays become the Tensors they were, with their ids."""
+    results = op.differentiable_results
+    for name, kind, _ in kept(op):
+        if kind == "input" and name == op.variadic:
+            yield f"{name} = [_retraced(_x, _i) for _x, _i in _zip({name}, _i_{name})]"
+        elif kind in ("input", "result"):
+            if kind == "input":
+                id = f"_i_{name}" if name in op.differentiable_inputs else "-1"
+            else:
+                id = "_k" if len(op.results) == 1 else f"_k + {results.index(name) + 1}" if name in results else "-1"
+            yield f"if {name} is not None: _w = _Tensor(); _w._array = {name}; _w._id = {id}; _w._shape = {name}.shape; {name} = _w"
+
+
+def run_rules(op: Operator, add: Callable[[str], Iterable[str]]) -> Iterable[str]:
+    """Call the rules of the inputs that want a cotangent and add what they give."""
+    ruled, xs = op.differentiable_inputs, op.variadic
+    if None in op.rules:
+        yield f"_vs = _rule_None({', '.join(_arguments(op.rules[None]))})"
+        if xs:
+            yield f"for _j, (_id, _v) in enumerate(_zip(_i_{xs}, _vs, strict=True)):"
+            yield "    if _id >= _base:"
+            yield from _indent(_indent(["if _fit is not None: _v = _fit_to(_v, _fit[_j])", *add("_id")]))
+            return
+        yield f"{', '.join('_v_' + n for n in ruled)}, = _vs"
+    for j, n in enumerate(ruled):
+        yield f"if _i_{n} >= _base:"
+        rule = f"_v_{n}" if None in op.rules else f"_rule_{n}({', '.join(_arguments(op.rules[n]))})"
+        yield f"    _v = {rule}"
+        if has_fit(op):
+            yield f"    if _fit is not None: _v = _fit_to(_v, _fit[{j}])"
+        yield from _indent(add(f"_i_{n}"))
+
+
+def add_raw(id: str) -> Iterable[str]:
+    """Into a list; in place once the buffer is the walk's own (the first may be an alias).  `_G[_i] =` rebinds NumPy scalars."""
+    yield f"_i = {id} - _base; _o = _G[_i]"
+    yield "if _o is None: _G[_i] = _v"
+    yield "elif _v is None: pass"
+    yield "elif _i in _own: _o += _v; _G[_i] = _o"
+    yield "else: _G[_i] = _o + _v; _own.add(_i)"
+
+
+def add_traced(id: str) -> Iterable[str]:
+    yield f"_o = _G.get({id})"
+    yield f"if _v is not None: _G[{id}] = _v if _o is None else _o + _v"
+
+
+def retraced(array: Array, id: int) -> Tensor:
+    """A saved array as the Tensor it was."""
+    t = constant(array)
+    t._id = id
+    return t
+
+
+def fit_raw(v: Array | None, target: tuple[Shape, Any]) -> Array | None:
+    """A cotangent brought to its input's shape and dtype."""
+    if v is None:
+        return None
+    shape, dtype = target
+    if v.shape != shape:
+        v = kernels().sum_to(v, shape)
+    return v if v.dtype == dtype else kernels().astype(v, dtype)
+
+
+def fit_traced(v: Any, target: tuple[Shape, Any]) -> Any:
+    """The same, recorded."""
+    if v is None:
+        return None
+    shape, dtype = target
+    if v.shape != shape:
+        lead = len(v._shape) - len(shape)
+        axes = (*range(lead), *(i + lead for i, n in enumerate(shape) if n == 1 and v._shape[i + lead] != 1))
+        v = v.sum(axes, keepdims=True).reshape(shape)
+    return v if v.dtype == dtype else v.astype(dtype)
+
+
+# -- text
+def _inputs(op: Operator) -> str:
+    return op.variadic or f"({''.join(f'{n}, ' for n in op.inputs)})"
+
+
+def _passed(op: Operator) -> list[str]:
+    """The options as the forward takes them."""
+    keyword_only = {p.name for p in op.parameters if p.kind is p.KEYWORD_ONLY}
+    return [f"{o}={o}" if o in keyword_only else o for o in op.options]
+
+
+def names_of(rule: Callable[..., Any]) -> list[str]:
+    """A rule's parameters: what it needs."""
+    return list(inspect.signature(rule).parameters)
+
+
+def _arguments(rule: Callable[..., Any]) -> list[str]:
+    return [f"{p.name}={p.name}" if p.kind is p.KEYWORD_ONLY else p.name for p in inspect.signature(rule).parameters.values()]
+
+
+def _tuple_or_one(names: list[str]) -> str:
+    return names[0] if len(names) == 1 else f"({', '.join(names)})"
+
+
+def _indent(lines: Iterable[str]) -> Iterable[str]:
+    return (f"    {line}" for line in lines)
+
+
+def _compile(name: str, head: str, lines: Iterable[str], namespace: dict[str, Any], title: str = "") -> Any:
+    source = "\n".join([head, *_indent(lines)]) + "\n"
+    file = f"<generated: {title or name}>"
+    linecache.cache[file] = (len(source), None, source.splitlines(keepends=True), file)  # so tracebacks and inspect show it
+    exec(compile(source, file, "exec"), namespace)
+    return namespace[name]

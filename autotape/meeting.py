@@ -1,0 +1,125 @@
+"""The slow path of every operator: some input is not a plain Tensor, or a kernel raised.
+
+`meet` sorts out numbers, raw arrays, Params and pending values, then calls the operator again; on nothing but raw
+values it runs the forward and gives a raw result, which is what rules do in a first-order walk.
+"""
+
+from __future__ import annotations
+
+import functools
+import itertools
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from .backend import kernels
+from .errors import BackendError, OperatorError, TapeError
+from .fusion import Pending, continues, force
+from .param import Param, watch
+from .tensor import Tensor, adopt, constant, describe
+
+if TYPE_CHECKING:
+    from .operator import Operator
+
+_NUMBERS = (bool, int, float, complex)
+_KINDS = (ValueError, TypeError, IndexError, FloatingPointError, ZeroDivisionError, OverflowError, MemoryError)
+
+
+def meet(op: Operator, args: tuple[Any, ...], options: dict[str, Any]) -> Any:
+    """Run an operator on whatever it was given."""
+    k = kernels()
+    array = k.array
+    for a in args:
+        if type(a) is not array:
+            break
+    else:
+        return _run_raw(op, args, options)
+    for a in args:
+        if type(a) is Pending:
+            if not options and continues(op, a) and (y := a._pending.rule.extend(op, tuple(_own(x, k) for x in args), a)) is not None:
+                return y
+            force(a)
+    try:
+        arrays = [_as_array(op, name, a, k) for name, a in zip(_names(op), args, strict=False)]
+        arrays = _beside(arrays, k)
+    except Exception as e:
+        raise explain(e, op, args) from e
+    if not any(isinstance(a, (Tensor, Param)) for a in args):
+        return _run_raw(op, arrays, options)
+    return op.front(*(_as_tensor(op, a, given, k) for a, given in zip(arrays, args, strict=True)), **options)
+
+
+def _run_raw(op: Operator, args: Any, options: dict[str, Any]) -> Any:
+    try:
+        return op.run_raw(args, options)
+    except Exception as e:
+        raise explain(e, op, args) from e
+
+
+def _as_array(op: Operator, name: str, a: Any, k: Any) -> Any:
+    """An input as a Tensor or raw array; numbers stay what they are, and None is an optional input left out."""
+    if isinstance(a, (Tensor, k.array)) or type(a) in _NUMBERS:
+        return a
+    if isinstance(a, Param):
+        return watch(a)
+    if a is None and name in op.optional:
+        return None
+    return adopt(a, k)
+
+
+def _beside(arrays: list[Any], k: Any) -> list[Any]:
+    """Numbers in the dtype that NumPy's weak promotion gives them beside the arrays."""
+    if not any(type(a) in _NUMBERS for a in arrays):
+        return arrays
+    dtypes = tuple(a.dtype for a in arrays if a is not None and type(a) not in _NUMBERS)
+    if not dtypes:
+        return [a if a is None else adopt(a, k) for a in arrays]
+    dtype = dtypes[0] if len(dtypes) == 1 else _promoted(dtypes)
+    return [k.scalar(a, dtype) if type(a) in _NUMBERS else a for a in arrays]
+
+
+_promoted = functools.lru_cache(256)(lambda dtypes: np.result_type(*dtypes))
+
+
+def _as_tensor(op: Operator, a: Any, given: Any, k: Any) -> Any:
+    """The user's own array is copied where the operator may be deferred, so that overwriting it later changes nothing."""
+    if a is None or isinstance(a, Tensor):
+        return a
+    return constant(k.copy(a) if op.shape_of is not None and a is given else a)
+
+
+def _own(a: Any, k: Any) -> Any:
+    """An operand of a pending value as a Tensor whose memory nobody overwrites meanwhile."""
+    if isinstance(a, Param):
+        return watch(a)
+    return constant(k.copy(a)) if isinstance(a, k.array) else a
+
+
+def _names(op: Operator) -> Any:
+    return op.inputs or (f"{op.variadic}[{i}]" for i in itertools.count())
+
+
+def explain(e: Exception, op: Operator, args: Any) -> Exception:
+    """What an exception in a kernel means: the same type, with operator, arguments, shapes and dtypes.
+
+    Reached only when one was raised, so looking for arrays of another backend costs ordinary calls nothing.
+    """
+    if isinstance(e, (OperatorError, TapeError)):
+        return e
+    k = kernels()
+    met = ", ".join(f"{n}: {_describe(a)}" for n, a in zip(_names(op), args, strict=False))
+    for a in args:
+        foreign = a._array if isinstance(a, Tensor) else a._value if isinstance(a, Param) else None if k.adopt(a) is not None else a
+        if hasattr(foreign, "shape") and not isinstance(foreign, k.array):
+            return BackendError(
+                f"{op.name}: backend {k.name!r} works on {k.array.__name__}, but met {met}. "
+                f"Move it with x.to({k.name!r}), or use the backend it belongs to"
+            )
+    if str(e).startswith(f"{op.name}: "):
+        return e
+    kind: type[Exception] = next((t for t in type(e).__mro__ if t in _KINDS), OperatorError)
+    return kind(f"{op.name}({met}): {e}")
+
+
+def _describe(a: Any) -> str:
+    return describe(a._array if isinstance(a, Tensor) else a._value if isinstance(a, Param) else a)

@@ -1,0 +1,113 @@
+"""How NumPy's own functions reach the operators: np.tanh(t), np.add.reduce(t), np.concatenate([t, u]).
+
+An operator registers for NumPy functions with `@operator(numpy=np.tanh)` if its inputs come first there too and its
+options have NumPy's names.  Where a signature differs, an adapter with NumPy's signature does:
+
+    @numpy_function(np.concatenate)
+    def _(arrays, axis=0): return concatenate(*arrays, axis=axis)
+
+A function that is not registered, and a keyword that an operator doesn't take, raise a TypeError: nothing falls
+silently into object arrays.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import numpy as np
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+UFUNCS: dict[Any, Callable[..., Any]] = {}  # ufunc, or (ufunc, method) -> what to call
+FUNCTIONS: dict[Any, Callable[..., Any]] = {}
+_inputs: dict[Any, int] = {}  # operators: how many inputs come first
+_DEFAULTS: dict[str, Any] = {
+    "out": None,
+    "where": True,
+    "dtype": None,
+    "casting": "same_kind",
+    "order": "K",
+    "initial": np._NoValue,
+    "keepdims": np._NoValue,
+}
+_ADVICE = {
+    "out": " (a Tensor is never written to: use the returned value)",
+    "dtype": " (use .astype(dtype) before or after)",
+    "where": " (use np.where(mask, t, other))",
+    "initial": " (combine the result with np.maximum, np.minimum, + or *)",
+}
+
+
+def numpy_function(*functions: Any) -> Callable[[F], F]:
+    """Declare an adapter for NumPy functions, ufuncs, or (ufunc, method) pairs."""
+
+    def declare(adapter: F) -> F:
+        for function in functions:
+            _table(function)[function] = adapter
+        return adapter
+
+    return declare
+
+
+def register_operator(functions: Any, front: Callable[..., Any], inputs: int) -> None:
+    """Let NumPy functions with `inputs` arrays in front call an operator."""
+    for function in functions if isinstance(functions, tuple) else (functions,):
+        _table(function)[function] = front
+        _inputs[function] = inputs
+
+
+def _table(function: Any) -> dict[Any, Callable[..., Any]]:
+    return UFUNCS if isinstance(function, (np.ufunc, tuple)) else FUNCTIONS
+
+
+def dispatch_ufunc(ufunc: Any, method: str, args: Any, kwargs: Any) -> Any:
+    """Tensor.__array_ufunc__, when it is more than a plain call of a known ufunc."""
+    name = f"np.{ufunc.__name__}" + ("" if method == "__call__" else f".{method}")
+    return _call(name, UFUNCS, ufunc if method == "__call__" else (ufunc, method), args, kwargs)
+
+
+def dispatch_function(function: Any, args: Any, kwargs: Any) -> Any:
+    """Tensor.__array_function__."""
+    return _call(f"{function.__module__.replace('numpy', 'np')}.{function.__name__}", FUNCTIONS, function, args, kwargs)
+
+
+def _call(name: str, table: dict[Any, Callable[..., Any]], key: Any, args: Any, kwargs: Any) -> Any:
+    if (f := table.get(key)) is None:
+        raise TypeError(f"{name} of a Tensor is not supported: t.numpy() gives the value without its derivative")
+    if key in _inputs:
+        args, kwargs = _by_name(key, args, kwargs)
+    kwargs = {k: v for k, v in kwargs.items() if k != "subok" and (k not in _DEFAULTS or not _is_default(_DEFAULTS[k], v))}
+    for k in kwargs:
+        if k not in (takes := _parameters(f)):
+            raise TypeError(f"{name} of a Tensor takes {', '.join(takes)}, not {k}={_ADVICE.get(k, '')}")
+    return f(*args, **kwargs)
+
+
+def _is_default(default: Any, value: Any) -> bool:
+    return value is default or (isinstance(default, str) and value == default)
+
+
+def _by_name(key: Any, args: Any, kwargs: Any) -> tuple[Any, Any]:
+    """NumPy's positional arguments behind the inputs, and inputs given by NumPy's names, put right for an operator."""
+    names, n = _parameters(key if not isinstance(key, tuple) else key[0]), _inputs[key]
+    kwargs = dict(kwargs)
+    inputs = [*args[:n], *(kwargs.pop(k) for k in names[len(args) : n] if k in kwargs)]
+    if len(args) > max(n, len(names)):
+        raise TypeError(f"np.{key.__name__} takes at most {len(names)} arguments, not {len(args)}")
+    return inputs, dict(zip(names[n:], args[n:], strict=False)) | kwargs
+
+
+_signatures: dict[Any, tuple[str, ...]] = {}
+
+
+def _parameters(f: Any) -> tuple[str, ...]:
+    """The names of a function's parameters; none where NumPy doesn't tell."""
+    if (names := _signatures.get(f)) is None:
+        try:
+            names = tuple(inspect.signature(f).parameters)
+        except (TypeError, ValueError):
+            names = ()
+        _signatures[f] = names
+    return names

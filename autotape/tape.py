@@ -1,0 +1,259 @@
+"""The flat tape: what was computed, in order, and the two walks back over it.
+
+A `Record` is a list of tuples, one an operator call:
+
+    (code, input ids..., saved values..., fit)
+
+`code` is the number of a *step*, the function that runs the operator's rules (see generate.py).  An id says where a
+value was recorded: serial << 40 | position, the serial being the tape's.  So "on this tape" is a comparison, ids of
+other tapes are never mistaken, and -1 is a constant.  Entries hold numbers and arrays only, nothing that the garbage
+collector would look through again and again; that keeps a tape of a million entries as cheap per entry as a short one.
+
+`walk_raw` goes back on raw arrays and drops entries and cotangents as it uses them.  `walk_traced` goes back on
+Tensors, leaves the tape alone and is itself recorded: it serves the derivatives of derivatives.
+"""
+
+from __future__ import annotations
+
+import itertools
+import threading
+from collections.abc import Callable, Iterable
+from contextlib import ExitStack
+from contextvars import ContextVar
+from typing import Any, NamedTuple
+
+from . import backend, math_mode
+from .backends.kernels import Array, Kernels
+from .context import using
+from .errors import TapeError
+
+Step = Callable[..., None]
+
+_serials = itertools.count(1)
+_live: dict[int, Record] = {}  # serial -> the tape that is being recorded
+_tape: ContextVar[Record | None] = ContextVar("tape", default=None)  # what operators record on; None under no_grad
+_home: ContextVar[Record | None] = ContextVar("home", default=None)  # the same, not hidden by no_grad
+current, home = _tape.get, _home.get
+
+
+class Record(list):  # type: ignore[type-arg]
+    """The flat tape, and what belongs to it: the tape around it, pending values, watched Params."""
+
+    __slots__ = ("__weakref__", "base", "outer", "params", "pending", "sweep_at", "watched")
+
+    def __init__(self) -> None:
+        self.base = next(_serials) << 40
+        self.outer = home()
+        self.pending: list[Any] = []  # deferred values made since it was opened
+        self.sweep_at = 64  # look through them at this length
+        self.watched: list[dict[int, Any]] = [{}]  # of each nested Tape: id(Param) -> its leaf
+        self.params: list[Any] = []  # the Params that may not change in place until this is walked
+
+    @property
+    def end(self) -> int:
+        """The id that the next entry takes."""
+        return self.base + len(self)
+
+    @property
+    def is_live(self) -> bool:
+        return self.base >> 40 in _live
+
+    def holds(self, id: int) -> bool:
+        """Whether a value with this id was recorded here, and its entry is still there."""
+        return self.base <= id < self.end
+
+    def clear(self) -> None:
+        """Forget everything: the walk is over."""
+        super().clear()
+        for param in self.params:
+            param.release(self)
+        self.params.clear()
+
+
+class Settings(NamedTuple):
+    """Backend and math mode, so that what was recorded under them is walked, or made real, under them."""
+
+    kernels: Kernels
+    mode: str
+
+    @classmethod
+    def now(cls) -> Settings:
+        return cls(backend.kernels(), math_mode.get())
+
+    def restored(self) -> ExitStack:
+        """A context manager: these settings, where they are not in force anyway."""
+        stack = ExitStack()
+        if self.kernels is not backend.kernels():
+            stack.enter_context(backend.use_kernels(self.kernels))
+        if self.mode != math_mode.get():
+            stack.enter_context(math_mode.use(self.mode))
+        return stack
+
+
+class recording(using):
+    """`with recording(record):` operators record there.  The first to enter also makes the tape live; the last to leave ends that."""
+
+    __slots__ = ("_opens", "_record")
+
+    def __init__(self, record: Record) -> None:
+        super().__init__((_tape, record), (_home, record))
+        self._record, self._opens = record, not record.is_live
+
+    def __enter__(self) -> Any:
+        if self._opens:
+            _live[self._record.base >> 40] = self._record
+        return super().__enter__()
+
+    def _leave(self, before: list[Any]) -> None:
+        super()._leave(before)
+        if self._opens:
+            _live.pop(self._record.base >> 40, None)
+
+    def _disorder(self) -> Exception:
+        return TapeError(
+            "tapes and contexts are left last in, first out, and one inside this is still entered (a generator suspended inside a `with`?)"
+        )
+
+
+def no_grad() -> using:
+    """`with no_grad():` (or `@no_grad()`) operators are not recorded; what they give are constants."""
+    return using((_tape, None))
+
+
+def is_recording() -> bool:
+    """Whether operators called here are recorded."""
+    return current() is not None
+
+
+def is_ours(record: Record) -> bool:
+    """Whether a live tape was opened by this thread or task."""
+    mine = home()
+    while mine is not None and mine is not record:
+        mine = mine.outer
+    return mine is not None
+
+
+def stray(operator: str, id: int) -> int:
+    """The id of an input that is not on the current tape: -1, a constant.
+
+    Raises TapeError if it is being recorded by another thread or task, where its gradient would silently vanish.
+    """
+    record = _live.get(id >> 40)
+    if record is not None and not is_ours(record):
+        raise TapeError(
+            f"{operator}: an input is being recorded in another thread or task, and a tape belongs to the one that opened it. "
+            "Differentiate inside the thread, or pass values (t.numpy())"
+        )
+    return -1
+
+
+# -- the steps, by code.  A front end gets its code when it is generated; 0 and 1 are the engine's own.
+LEAF, RESULT = 0, 1
+_operators: list[Any] = [None, None]
+_codes = threading.Lock()
+
+
+class Steps(dict[int, Step]):
+    """Code -> step, made when first walked."""
+
+    def __init__(self, make: Callable[[Any], Step], leaf: Step, result: Step) -> None:
+        super().__init__({LEAF: leaf, RESULT: result})
+        self._make = make
+
+    def __missing__(self, code: int) -> Step:
+        self[code] = step = self._make(_operators[code])
+        return step
+
+
+def new_code(operator: Any) -> int:
+    """A code for the entries of an operator."""
+    with _codes:
+        _operators.append(operator)
+        return len(_operators) - 1
+
+
+def _leaf_raw(g: Array, entry: Any, G: list[Array], base: int, own: set[int]) -> None:
+    """(LEAF, outer id): a variable of an inner level hands its cotangent to the value it stands for."""
+    i = entry[1] - base
+    if i >= 0:
+        G[i] = g if G[i] is None else G[i] + g
+
+
+def _result_raw(g: Array, entry: Any, G: list[Array], base: int, own: set[int]) -> None:
+    """(RESULT, j, n): result j of n hands its cotangent to the entry of its operator, j places below."""
+    _, j, n = entry
+    i = len(G) - j
+    if G[i] is None:
+        G[i] = [None] * n
+    G[i][j - 1] = g
+
+
+def _leaf_traced(g: Any, entry: Any, G: dict[int, Any], base: int, k: int) -> None:
+    if (i := entry[1]) >= base:
+        G[i] = G[i] + g if i in G else g
+
+
+def _result_traced(g: Any, entry: Any, G: dict[int, Any], base: int, k: int) -> None:
+    _, j, n = entry
+    G.setdefault(k - j, [None] * n)[j - 1] = g
+
+
+_traced = Steps(lambda operator: operator.step(traced=True), _leaf_traced, _result_traced)
+_raw: dict[Any, Steps] = {}  # by backend, since each may compile the rules of elementwise operators
+
+
+def _raw_steps() -> Steps:
+    kernels = backend.kernels()
+    if (steps := _raw.get(kernels)) is None:
+        steps = _raw[kernels] = Steps(lambda operator: operator.step(traced=False), _leaf_raw, _result_raw)
+    return steps
+
+
+def walk_raw(
+    record: Record, seeds: Iterable[tuple[int, Array]], base: int, wanted: Iterable[int], keep: bool
+) -> tuple[dict[int, Array], set[int]]:
+    """First order: from the last seed back to the first wanted id, on raw arrays, recording off.
+
+    seeds are (id, cotangent); ids below base are constants to this walk.  Gives {wanted id: cotangent or None} and the
+    ids whose cotangent is a buffer of its own.  Unless kept, the tape is used up.
+    """
+    seeds, wanted = list(seeds), sorted(set(wanted), reverse=True)
+    top = max(i for i, _ in seeds)
+    G: list[Any] = [None] * (top - base + 1)
+    for i, g in seeds:
+        G[i - base] = g if G[i - base] is None else G[i - base] + g
+    entries = record[: top - record.base + 1] if keep else record
+    del entries[top - record.base + 1 :]  # later than any seed
+    found: dict[int, Any] = dict.fromkeys(wanted)
+    own: set[int] = set()
+    steps = _raw_steps()
+    pop_entry, pop_cotangent = entries.pop, G.pop
+    with no_grad():
+        for target in wanted:
+            for _ in range(base + len(G) - 1 - target):
+                entry = pop_entry()
+                g = pop_cotangent()
+                if g is not None:
+                    steps[entry[0]](g, entry, G, base, own)
+            if target - base < len(G):  # else it is later than every seed: nothing depends on it
+                found[target] = G[-1]
+    if not keep:
+        record.clear()
+    return found, own
+
+
+def walk_traced(record: Record, seeds: Iterable[tuple[int, Any]], base: int, wanted: Iterable[int]) -> dict[int, Any]:
+    """The same on Tensors: the rules are recorded where recording is on, and the tape stays."""
+    G: dict[int, Any] = {}
+    for i, g in seeds:
+        G[i] = G[i] + g if i in G else g
+    found: dict[int, Any] = dict.fromkeys(wanted)
+    start = record.base
+    for k in range(max(G), min(found) - 1, -1):
+        g = G.pop(k, None)
+        if k in found:
+            found[k] = g
+        if g is not None:
+            entry = record[k - start]
+            _traced[entry[0]](g, entry, G, base, k)
+    return found

@@ -1,0 +1,224 @@
+"""Tensor: an array, its id on a tape, and its shape.
+
+A Tensor is immutable in meaning: no operation changes one in place.  It takes part in NumPy's protocols, so NumPy's own
+functions reach the operators.  The opset `array` attaches operators, methods and `x.at[i]` to it (see opsets/array/methods.py).
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any, NoReturn
+
+import numpy as np
+
+from . import backend
+from .backends.kernels import Array, Shape
+from .errors import BackendError
+from .numpy_protocol import UFUNCS, dispatch_function, dispatch_ufunc
+from .tape import LEAF, Record, current
+
+
+class Tensor:
+    """An array of the current backend that operators record.
+
+    `shape`, `dtype`, `ndim`, `size` and the methods are those of numpy.ndarray.  A Tensor whose tape is being recorded is
+    *tracked*: what would drop its derivative (float(), int(), np.asarray) raises TypeError and names the way out.
+    """
+
+    # Read by the generated front ends.  _id is -1 for a constant; _pending is set only while a value is deferred (fusion.py).
+    __slots__ = ("__weakref__", "_array", "_id", "_pending", "_shape")
+    _array: Array
+    _id: int
+    _shape: Shape
+    _pending: Any
+
+    __hash__ = object.__hash__
+
+    @property
+    def shape(self) -> Shape:
+        return self._shape
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        dtype: np.dtype[Any] = self._array.dtype
+        return dtype
+
+    @property
+    def ndim(self) -> int:
+        return len(self._shape)
+
+    @property
+    def size(self) -> int:
+        return math.prod(self._shape)
+
+    def numpy(self) -> np.ndarray[Any, Any]:
+        """The value as a read-only NumPy array, without its derivative; shares memory with the Tensor where it can."""
+        value: np.ndarray[Any, Any] = np.asarray(backend_of(self._array).to_numpy(self._array)).view()
+        value.flags.writeable = False
+        return value
+
+    def item(self) -> Any:
+        """The value of a one-element Tensor as a Python number.  Raises TypeError if it is tracked, ValueError if there are more."""
+        refuse_tracked(self, "t.item()")
+        return self.numpy().item()
+
+    def to(self, name: str) -> Tensor:
+        """The value on the backend called `name`, as a constant.  Raises TypeError if it is tracked."""
+        refuse_tracked(self, "t.to()")
+        return constant(adopt(self.numpy(), backend.load(name)))
+
+    # -- what would drop the derivative
+    def __float__(self) -> float:
+        refuse_tracked(self, "float(t)")
+        return float(self.numpy())
+
+    def __int__(self) -> int:
+        refuse_tracked(self, "int(t)")
+        return int(self.numpy())
+
+    def __complex__(self) -> complex:
+        refuse_tracked(self, "complex(t)")
+        return complex(self.numpy())
+
+    def __index__(self) -> int:
+        refuse_tracked(self, "an index made of t")
+        return self.numpy().__index__()
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray[Any, Any]:
+        refuse_tracked(self, "NumPy making an ndarray of t")
+        return np.array(self.numpy(), dtype, copy=copy)
+
+    def __bool__(self) -> bool:
+        if self.size != 1:
+            raise ValueError(f"the truth of a Tensor of shape {self._shape} is ambiguous: use .any() or .all()")
+        return bool(self.numpy())
+
+    def __len__(self) -> int:
+        if not self._shape:
+            raise TypeError("len() of a 0-d Tensor")
+        return self._shape[0]
+
+    def __setitem__(self, index: Any, value: Any) -> NoReturn:
+        raise TypeError("Tensors don't change in place: y = x.at[i].set(v) gives a new one (.add(v) adds)")
+
+    # -- text, copies
+    def __repr__(self) -> str:
+        text = np.array2string(self.numpy(), separator=", ", prefix="Tensor(")
+        dtype = "" if self.dtype.kind in "b" or self.dtype in (np.float64, np.int64) else f", dtype={self.dtype}"
+        return f"Tensor({text}{dtype}{', tracked' if is_tracked(self) else ''})"
+
+    def __format__(self, spec: str) -> str:
+        return format(self.numpy().item(), spec) if spec and self.size == 1 else format(repr(self), spec)
+
+    def __reduce__(self) -> Any:
+        return _from_numpy, (np.array(self.numpy()),)  # copies and pickles are constants
+
+    # -- NumPy's protocols
+    def __array_ufunc__(self, ufunc: Any, method: str, *args: Any, **kwargs: Any) -> Any:
+        if not kwargs and method == "__call__" and (f := UFUNCS.get(ufunc)) is not None:
+            return f(*args)
+        return dispatch_ufunc(ufunc, method, args, kwargs)
+
+    def __array_function__(self, function: Any, types: Any, args: Any, kwargs: Any) -> Any:
+        return dispatch_function(function, args, kwargs)
+
+    if TYPE_CHECKING:  # attached by the opset `array`
+
+        def __add__(self, other: Any) -> Tensor: ...
+        def __radd__(self, other: Any) -> Tensor: ...
+        def __sub__(self, other: Any) -> Tensor: ...
+        def __rsub__(self, other: Any) -> Tensor: ...
+        def __mul__(self, other: Any) -> Tensor: ...
+        def __rmul__(self, other: Any) -> Tensor: ...
+        def __truediv__(self, other: Any) -> Tensor: ...
+        def __rtruediv__(self, other: Any) -> Tensor: ...
+        def __pow__(self, other: Any) -> Tensor: ...
+        def __rpow__(self, other: Any) -> Tensor: ...
+        def __matmul__(self, other: Any) -> Tensor: ...
+        def __rmatmul__(self, other: Any) -> Tensor: ...
+        def __neg__(self) -> Tensor: ...
+        def __lt__(self, other: Any) -> Tensor: ...
+        def __le__(self, other: Any) -> Tensor: ...
+        def __gt__(self, other: Any) -> Tensor: ...
+        def __ge__(self, other: Any) -> Tensor: ...
+        def __getitem__(self, index: Any) -> Tensor: ...
+        def __getattr__(self, name: str) -> Any: ...
+
+
+def constant(array: Array) -> Tensor:
+    """A Tensor over a raw array, recorded nowhere."""
+    t = Tensor()
+    t._array, t._id, t._shape = array, -1, array.shape
+    return t
+
+
+def array(x: Any, dtype: Any = None) -> Tensor:
+    """A constant Tensor on the current backend, with a copy of x: an array, a number, a nested list of numbers, or a Tensor.
+
+    Raises TypeError for anything else, and for a tracked Tensor (use stop_gradient).
+    """
+    k = backend.kernels()
+    return constant(k.copy(asarray(x, dtype)._array))
+
+
+def asarray(x: Any, dtype: Any = None) -> Tensor:
+    """Like `array`, but sharing memory with x where it can: an array overwritten later changes the Tensor and what is computed from it."""
+    if isinstance(x, Tensor):
+        refuse_tracked(x, "asarray(t)")
+        x = x._array
+    k = backend.kernels()
+    raw = adopt(x, k)
+    return constant(raw if dtype is None else k.astype(raw, np.dtype(dtype)))
+
+
+def adopt(x: Any, k: Any) -> Array:
+    """A foreign value as an array of backend k; TypeError if it is nothing of the kind, BackendError if it is another backend's array."""
+    if isinstance(x, (bool, int, float, complex)):
+        x = np.asarray(x)
+    if (raw := k.adopt(x)) is not None:
+        return raw
+    if hasattr(x, "shape") and not isinstance(x, np.ndarray):
+        raise BackendError(
+            f"backend {k.name!r} works on {k.array.__name__}, but met {describe(x)}: move it with x.to({k.name!r}), or use its own backend"
+        )
+    raise TypeError(f"{describe(x)} is no array of numbers")
+
+
+def backend_of(raw: Array) -> Any:
+    """The kernels that work on this array: the current ones, or else those of the loaded backend it belongs to."""
+    k = backend.kernels()
+    return k if isinstance(raw, (k.array, np.generic)) else next(b for b in backend.loaded() if isinstance(raw, b.array))
+
+
+def describe(x: Any) -> str:
+    """A value in an error message: its type, and its shape and dtype where it has them."""
+    if hasattr(x, "shape") and hasattr(x, "dtype"):
+        return f"{type(x).__name__}{tuple(x.shape)} {x.dtype}"
+    return f"{type(x).__name__} {x!r}"[:80]
+
+
+def is_tracked(t: Tensor) -> bool:
+    """Whether operators on t are being recorded here."""
+    record = current()
+    return record is not None and record.holds(t._id)
+
+
+def refuse_tracked(t: Tensor, what: str) -> None:
+    """What would drop a derivative without a word is an error."""
+    if is_tracked(t):
+        raise TypeError(
+            f"{what} would drop its derivative, since t is being recorded. For the value alone use at.stop_gradient(t) or t.numpy(); "
+            "to build an array of Tensors np.stack([...]) or np.concatenate; to put t into an array x.at[i].set(t) or np.full_like(t, ...)"
+        )
+
+
+def leaf(record: Record, x: Any) -> Tensor:
+    """A fresh variable on a tape.  If x is a Tensor that the level outside tracks, its entry leads there."""
+    t = constant(x._array if isinstance(x, Tensor) else x)
+    t._id = record.end
+    record.append((LEAF, x._id if isinstance(x, Tensor) and record.holds(x._id) else -1))
+    return t
+
+
+def _from_numpy(x: Any) -> Tensor:
+    return constant(adopt(x, backend.kernels()))

@@ -1,0 +1,311 @@
+"""NumPy's protocols: which of NumPy's functions reach the operators, and what the others, and their options, say.
+
+Nothing of a Tensor ever turns silently into an array of objects or of numbers without derivative (rule 3 of the fine print).
+"""
+
+from __future__ import annotations
+
+import math
+import re
+
+import numpy as np
+import pytest
+
+import autotape as at
+from autotape.errors import TapeError
+from autotape.opsets import array as ops
+from autotape.testing import check_grads
+
+close = np.testing.assert_allclose
+X = np.array([[0.5, -1.5, 2.0], [3.0, 0.25, -0.75]])
+OTHER = np.array([1.0, -2.0, 0.5])
+MASK = X > 0
+
+
+def raises(call, *words, kind=TypeError):
+    """call() raises, and says all these words."""
+    with pytest.raises(kind) as caught:
+        call()
+    text = f"{caught.value} {caught.value.__cause__}"
+    assert all(w in text for w in words), text
+
+
+def tracked(check):
+    """check(t) of a tracked (2, 3) Tensor, inside a loss whose gradient stays right."""
+
+    def f(x):
+        check(x)
+        return (x * x).sum()
+
+    close(at.grad(f)(X), 2 * X)
+
+
+# ---------------------------------------------------------------- what works
+
+
+SAME_AS_NUMPY = {
+    "ufunc": lambda x: np.tanh(x),
+    "two": lambda x: np.add(x, OTHER),
+    "array first": lambda x: np.multiply(OTHER, x),
+    "array operator": lambda x: OTHER * x + (OTHER - x) / 7,
+    "number first": lambda x: 2 - x,
+    "float64 first": lambda x: np.float64(2) * x,
+    "matmul of arrays": lambda x: np.ones((4, 2)) @ x,
+    "power": lambda x: np.power(x, 3),
+    "reflected power": lambda x: 2.0**x,
+    "comparison": lambda x: (OTHER < x) * x,
+    "reduce": lambda x: np.add.reduce(x, axis=1),
+    "reduce default axis": lambda x: np.add.reduce(x),
+    "maximum.reduce": lambda x: np.maximum.reduce(x, axis=(0, 1)),
+    "accumulate": lambda x: np.add.accumulate(x, axis=1),
+    "sum": lambda x: np.sum(x, axis=-1, keepdims=True),
+    "sum with defaults": lambda x: np.sum(x, axis=0, dtype=None, out=None, initial=np._NoValue),
+    "positional axis": lambda x: np.mean(x, 1),
+    "var": lambda x: np.var(x, axis=0, ddof=1),
+    "concatenate": lambda x: np.concatenate([x, X, x[:1]], axis=0),
+    "concatenate tuple": lambda x: np.concatenate((x, x), -1),
+    "stack": lambda x: np.stack([x, X], 1),
+    "where": lambda x: np.where(MASK, x, 0.0),
+    "clip": lambda x: np.clip(x, -1, 1),
+    "clip by name": lambda x: np.clip(x, a_min=-1, a_max=None),
+    "reshape": lambda x: np.reshape(x, (3, 2)),
+    "transpose": lambda x: np.transpose(x),
+    "moveaxis": lambda x: np.moveaxis(x, 0, 1),
+    "split": lambda x: np.split(x, 3, axis=1)[1],
+    "einsum": lambda x: np.einsum("ij,j->i", x, OTHER),
+    "dot": lambda x: np.dot(x, OTHER),
+    "norm": lambda x: np.linalg.norm(x),
+    "norm axis": lambda x: np.linalg.norm(x, axis=1),
+    "take": lambda x: np.take(x, [2, 0], axis=1),
+    "pad": lambda x: np.pad(x, 1),
+    "broadcast": lambda x: np.broadcast_to(x, (2, 2, 3)),
+    "zeros_like": lambda x: np.zeros_like(x) + x,
+    "full_like": lambda x: np.full_like(x, x[0, 0]),
+    "copy": lambda x: np.copy(x),
+    "round": lambda x: np.round(x) + x,
+    "methods": lambda x: x.reshape(-1, 2).T.sum(0).clip(-1, 3),
+    "unpacking": lambda x: np.stack([row * i for i, row in enumerate(x)]),
+    "index": lambda x: x[:, ::-1][..., None, [0, 1]],
+    "mask": lambda x: x[MASK],
+}
+
+
+@pytest.mark.parametrize("name", SAME_AS_NUMPY)
+def test_numpys_functions_give_numpys_values_and_differentiate(name):
+    f = SAME_AS_NUMPY[name]
+    close(f(at.array(X)).numpy(), f(X))
+    assert f(at.array(X)).dtype == f(X).dtype
+    check_grads(lambda x: f(x * 1.1), (X,))
+
+
+def test_shapes_and_kinds_can_be_asked():
+    t = at.array(X)
+    assert np.shape(t) == (2, 3) and np.ndim(t) == 2 and np.size(t) == 6 and np.size(t, 1) == 3 and len(t) == 2
+    tracked(lambda t: np.shape(t) == (2, 3) and np.ndim(t) == 2)
+
+
+def test_params_dispatch_like_tensors():
+    p = at.Param(X)
+    for y in (np.tanh(p), np.concatenate([p, p]), np.sum(p), np.add(OTHER, p), OTHER * p, np.add.reduce(p)):
+        assert type(y) is at.Tensor
+    close(at.grad(lambda p: np.sum(np.tanh(p)))(p), 1 - np.tanh(X) ** 2)
+
+
+def test_a_subclass_of_ndarray_is_an_array():
+    class Mine(np.ndarray):
+        pass
+
+    m = X.view(Mine)
+    assert type(m * at.array(X)) is at.Tensor and type(at.grad(lambda x: (x * m).sum())(X)) is np.ndarray
+    close(at.grad(lambda x: (x * m).sum())(X), X)
+
+
+# ---------------------------------------------------------------- what NumPy can't dispatch
+
+
+WAYS_OUT = {
+    "np.array([t, t])": (lambda t: np.array([t, t]), "np.stack"),
+    "np.array([t[0, 0], 1])": (lambda t: np.array([t[0, 0], 1.0]), "np.stack"),
+    "np.array(t)": (lambda t: np.array(t), "at.stop_gradient"),
+    "np.asarray(t, float32)": (lambda t: np.asarray(t, np.float32), "at.stop_gradient"),
+    "np.full(n, t)": (lambda t: np.full(3, t[0, 0]), "np.full_like"),
+    "np.full((2, 3), t)": (lambda t: np.full((2, 3), t), "np.full_like"),
+    "np.full_like(a, t)": (lambda t: np.full_like(X, t[0, 0]), "full_like"),
+    "a[0] = t": (lambda t: X.copy().__setitem__(0, t[0]), ".at[i].set"),
+    "a[0, 0] = t": (lambda t: X.copy().__setitem__((0, 0), t[0, 0]), ".at[i].set"),
+    "a[...] = t": (lambda t: X.copy().__setitem__(..., t), ".at[i].set"),
+    "a[mask] = t": (lambda t: X.copy().__setitem__(MASK, t[0, 0]), ".at[i].set"),
+    "float(t)": (lambda t: float(t[0, 0]), "at.stop_gradient"),
+    "float(many)": (lambda t: float(t), "at.stop_gradient"),
+    "int(t)": (lambda t: int(t[0, 0]), "at.stop_gradient"),
+    "math.exp(t)": (lambda t: math.exp(t[0, 0]), "at.stop_gradient"),
+    "list as index": (lambda t: X[t[0, 0]], "at.stop_gradient"),
+    "range": (lambda t: range(t[0, 0]), "at.stop_gradient"),
+    "np.r_": (lambda t: np.r_[t[0], t[1]], "at."),
+    "np.copyto": (lambda t: np.copyto(X.copy(), t), "np.copyto"),
+    "np.vectorize": (lambda t: np.vectorize(lambda v: v * 2)(t), "at.stop_gradient"),
+    "np.float64(t)": (lambda t: np.float64(t[0, 0]), "at.stop_gradient"),
+    "t.item()": (lambda t: t[0, 0].item(), "at.stop_gradient"),
+    "t.tolist()": (lambda t: t.tolist(), "at.stop_gradient"),
+}
+
+
+@pytest.mark.parametrize("name", WAYS_OUT)
+def test_03_what_would_lose_a_derivative_raises_and_names_the_way_out(name):
+    call, way = WAYS_OUT[name]
+    tracked(lambda t: raises(lambda: call(t), way, kind=(TypeError, ValueError)))
+
+
+def test_03_no_way_leads_to_an_array_of_objects():
+    t = at.array(X)
+    for make in (lambda: np.array([t, t]), lambda: np.asarray([t[0], t[1]]), lambda: np.array(t), lambda: np.array([1.0, t[0, 0]])):
+        assert make().dtype == np.float64
+    assert np.array([t, t]).shape == (2, 2, 3)
+
+
+def test_03_truth():
+    tracked(lambda t: raises(lambda: bool(t), "ambiguous", ".any()", ".all()", kind=ValueError))
+    raises(lambda: not at.array(X), "ambiguous", kind=ValueError)
+    raises(lambda: float(at.array(X)), kind=(TypeError, ValueError))
+    raises(lambda: int(at.array(X)), kind=(TypeError, ValueError))
+    raises(lambda: at.array(X).item(), kind=ValueError)
+    raises(lambda: len(at.array(1.0)), "0-d")
+    raises(lambda: list(at.array(1.0)), "0-d")
+    raises(lambda: bool(at.array(np.ones(0))), "ambiguous", kind=ValueError)
+    assert bool(at.array([[3.0]])) and not at.array(0.0)
+
+
+@pytest.mark.parametrize("write", [lambda t: t.__setitem__(0, 1.0), lambda t: t.__setitem__(slice(None), t), lambda t: t.__setitem__((0, 1), 2)])
+def test_assignment_names_at(write):
+    raises(lambda: write(at.array(X)), "x.at[i].set(v)", ".add(v)")
+    tracked(lambda t: raises(lambda: write(t), "x.at[i].set(v)"))
+
+
+def test_augmented_assignment_makes_a_new_tensor():
+    def f(x):
+        y = x
+        y += 1.0
+        y *= 2
+        y -= x
+        y /= 2
+        assert y is not x
+        return (y * y).sum()
+
+    check_grads(f, (X,))
+    with pytest.raises(TypeError):
+        at.Param(X)[0] = 1.0
+    t = u = at.array(X)
+    t += 1
+    assert (u.numpy() == X).all() and (t.numpy() == X + 1).all()
+
+
+def test_an_array_is_never_the_place_of_a_tensor():
+    for write in (lambda a, t: a.__iadd__(t), lambda a, t: a.__imul__(t), lambda a, t: np.add(a, a, out=a) + np.add(a, t, out=a)):
+        a = X.copy()
+        raises(lambda write=write, a=a: write(a, at.array(X)), "out")
+
+
+# ---------------------------------------------------------------- options by name
+
+
+BUFFER = np.empty_like(X)
+OPTIONS = {
+    "tanh out": (lambda t: np.tanh(t, out=BUFFER), "np.tanh", "out"),
+    "tanh out tuple": (lambda t: np.tanh(t, out=(BUFFER,)), "np.tanh", "out"),
+    "tanh positional out": (lambda t: np.tanh(t, BUFFER), "tanh", ""),
+    "add out": (lambda t: np.add(t, t, out=BUFFER), "np.add", "out"),
+    "out of arrays": (lambda t: np.add(X, X, out=t), "np.add", "out"),
+    "tanh where": (lambda t: np.tanh(t, where=MASK), "np.tanh", "where", "np.where(mask, t, other)"),
+    "tanh dtype": (lambda t: np.tanh(t, dtype=np.float32), "np.tanh", "dtype", ".astype(dtype)"),
+    "tanh casting": (lambda t: np.tanh(t, casting="unsafe"), "np.tanh", "casting"),
+    "sum out": (lambda t: np.sum(t, out=BUFFER[0]), "np.sum", "out"),
+    "sum dtype": (lambda t: np.sum(t, dtype=np.float32), "np.sum", "dtype"),
+    "sum where": (lambda t: np.sum(t, where=MASK), "np.sum", "where"),
+    "sum initial": (lambda t: np.sum(t, initial=3.0), "np.sum", "initial"),
+    "max initial": (lambda t: np.max(t, initial=3.0), "np.max", "initial"),
+    "mean dtype": (lambda t: np.mean(t, dtype=np.float32), "np.mean", "dtype"),
+    "reduce dtype": (lambda t: np.add.reduce(t, dtype=np.float32), "np.add.reduce", "dtype"),
+    "reduce initial": (lambda t: np.add.reduce(t, initial=1.0), "np.add.reduce", "initial"),
+    "concatenate dtype": (lambda t: np.concatenate([t, t], dtype=np.float32), "np.concatenate", "dtype"),
+    "concatenate out": (lambda t: np.concatenate([t], out=BUFFER), "np.concatenate", "out"),
+    "reshape order": (lambda t: np.reshape(t, (3, 2), order="F"), "np.reshape", "order"),
+    "ravel order": (lambda t: np.ravel(t, "F"), "np.ravel", "order"),
+    "take mode": (lambda t: np.take(t, [9], mode="clip"), "np.take", "mode"),
+    "take out": (lambda t: np.take(t, [1], out=np.empty(1)), "np.take", "out"),
+    "matmul axes": (lambda t: np.matmul(t, t.T, axes=[(0, 1)] * 3), "np.matmul", "axes"),
+    "clip out": (lambda t: np.clip(t, 0, 1, out=BUFFER), "clip", "out"),
+    "zeros_like order": (lambda t: np.zeros_like(t, order="F"), "zeros_like", "order"),
+    "unknown": (lambda t: np.sum(t, axes=1), "axes"),
+    "positional dtype": (lambda t: np.sum(t, 0, np.float32), "np.sum", "dtype"),
+    "pad mode": (lambda t: np.pad(t, 1, mode="mean"), "pad", "mean"),
+}
+
+
+@pytest.mark.parametrize("name", OPTIONS)
+def test_options_that_are_not_taken_are_refused_by_name(name):
+    call, *words = OPTIONS[name]
+    raises(lambda: call(at.array(X)), *words, kind=(TypeError, ValueError))
+    tracked(lambda t: raises(lambda: call(t), *words, kind=(TypeError, ValueError)))
+
+
+def test_options_with_numpys_default_are_taken():
+    t = at.array(X)
+    close(np.tanh(t, out=None, where=True, dtype=None, casting="same_kind", order="K", subok=True).numpy(), np.tanh(X))
+    close(np.add.reduce(t, axis=0, dtype=None, out=None, keepdims=False).numpy(), X.sum(0))
+    close(np.concatenate([t], 0, out=None, dtype=None, casting="same_kind").numpy(), X)
+    close(np.zeros_like(t, dtype=None, order="K", subok=True, shape=None).numpy(), 0 * X)
+    close(np.copy(t, order="K", subok=False).numpy(), X)
+
+
+# ---------------------------------------------------------------- functions that are not there
+
+
+@pytest.mark.parametrize(
+    "call",
+    [np.sinc, np.fft.fft, np.linalg.eigh, np.linalg.det, np.median, np.sort, np.interp, np.gradient, np.copysign, np.logaddexp, np.add.at, np.subtract.outer, np.multiply.accumulate, np.lexsort, np.unique, np.histogram, np.frexp],
+    ids=lambda f: getattr(f, "__name__", str(f)),
+)
+def test_a_function_that_is_not_supported_says_so_by_its_name(call):
+    name = call.__name__
+    n = {"interp": 3, "copysign": 2, "logaddexp": 2, "at": 3, "outer": 2}.get(name, 1)
+    for make in (at.array, at.Param):
+        with pytest.raises(TypeError, match=rf"np\.[\w.]*{re.escape(name)} of a Tensor is not supported: t\.numpy\(\) gives the value") as caught:
+            call(*[make(X)] * n)
+        assert "numpy." not in str(caught.value)
+    np.sinc(at.array(X).numpy())
+
+
+def test_unsupported_functions_inside_a_loss_leave_it_whole():
+    tracked(lambda t: raises(lambda: np.fft.fft(t), "np.fft.fft of a Tensor is not supported"))
+
+
+def test_full_like_of_an_array_with_a_tensor_does_not_give_uninitialised_memory():
+    raises(lambda: np.full_like(X, at.array(2.0)), "full_like")
+    close(np.full_like(at.array(X), at.array(2.0)).numpy(), 2)
+    close(at.grad(lambda s: np.full_like(at.array(X), s).sum())(2.0), 6)
+
+
+def test_wrong_operands():
+    t = at.array(X)
+    for call in (lambda: t + "a", lambda: t * None, lambda: "a" - t, lambda: t @ 2.0, lambda: t ** "b", lambda: t > "c", lambda: np.add(t, "a"), lambda: np.tanh([t, "a"])):
+        with pytest.raises((TypeError, ValueError)):
+            call()
+    with pytest.raises((TypeError, ValueError, IndexError)):
+        t["a"]
+    with pytest.raises((TypeError, IndexError)):
+        t[0.5]
+
+
+def test_a_tensor_of_another_thread_raises_through_numpy_too():
+    import concurrent.futures
+
+    def f(x):
+        with concurrent.futures.ThreadPoolExecutor(1) as pool, pytest.raises(TapeError):
+            pool.submit(np.tanh, x).result()
+        return x.sum()
+
+    at.grad(f)(X)
+
+
+def test_operators_are_numpys_names():
+    assert ops.tanh(X).dtype == float and ops.sum is not sum
