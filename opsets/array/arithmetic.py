@@ -1,0 +1,259 @@
+"""Elementwise arithmetic: + - * / // % **, where, maximum, minimum, clip, abs, sign, rounding.
+
+Inputs broadcast; the engine sums each cotangent down to its input's shape and casts it to its input's dtype, so a rule
+says the mathematics alone.  Where a derivative does not exist the convention stands in the operator's docstring.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from autotape import kernels, operator
+from autotape.numpy_protocol import numpy_function
+
+from .functions import log
+from .logic import logical_and
+
+# ---------------------------------------------------------------- + - * /
+
+
+@operator(elementwise=True, numpy=np.add)
+def add(a, b):
+    """a + b."""
+    return kernels().add(a, b)
+
+
+@add.backward("a")
+def _(dy): return dy
+@add.backward("b")
+def _(dy): return dy
+
+
+@operator(elementwise=True, numpy=np.subtract)
+def subtract(a, b):
+    """a - b."""
+    return kernels().subtract(a, b)
+
+
+@subtract.backward("a")
+def _(dy): return dy
+@subtract.backward("b")
+def _(dy): return -dy
+
+
+@operator(elementwise=True, numpy=np.multiply)
+def multiply(a, b):
+    """a * b."""
+    return kernels().multiply(a, b)
+
+
+@multiply.backward("a")
+def _(dy, b): return dy * b
+@multiply.backward("b")
+def _(dy, a): return dy * a
+
+
+@operator(elementwise=True, numpy=np.divide)
+def divide(a, b):
+    """a / b; integers give float64."""
+    return kernels().divide(a, b)
+
+
+@divide.backward("a")
+def _(dy, b): return dy / b
+@divide.backward("b")
+def _(dy, b, y): return -dy * y / b
+
+
+@operator(elementwise=True, numpy=np.negative)
+def negative(x):
+    """-x."""
+    return kernels().negative(x)
+
+
+@negative.backward
+def _(dy): return -dy
+
+
+@operator(elementwise=True, numpy=np.positive)
+def positive(x):
+    """+x: a copy of x."""
+    return kernels().copy(x)
+
+
+@positive.backward
+def _(dy): return dy
+
+
+@operator(elementwise=True, numpy=np.reciprocal)
+def reciprocal(x):
+    """1 / x, in x's dtype."""
+    return kernels().reciprocal(x)
+
+
+@reciprocal.backward
+def _(dy, y): return -dy * y * y
+
+
+@operator(elementwise=True, numpy=np.floor_divide)
+def floor_divide(a, b):
+    """floor(a / b).  Its derivative is 0."""
+    return kernels().floor_divide(a, b)
+
+
+@operator(elementwise=True, numpy=np.remainder)
+def remainder(a, b):
+    """a - b * floor(a / b), which has the sign of b."""
+    return kernels().remainder(a, b)
+
+
+@remainder.backward("a")
+def _(dy): return dy
+@remainder.backward("b")
+def _(dy, a, b): return -dy * floor_divide(a, b)
+
+
+@numpy_function(np.divmod)
+def divmod(a, b):
+    """The pair of floor_divide and remainder."""
+    return floor_divide(a, b), remainder(a, b)
+
+
+# ---------------------------------------------------------------- powers
+
+
+@numpy_function(np.power)
+def power(a, b):
+    """a ** b.
+
+    d/da is 0 where a = b = 0, and d/db is 0 where a = 0, so neither is NaN for b >= 0.  Otherwise they are what mathematics
+    says: infinite at a = 0 for 0 < b < 1 in a, NaN at a < 0 in b.  A Python number b is weak and costs no logarithm.
+    """
+    if type(b) is int:
+        return square(a) if b == 2 else power_of(a, b)
+    return power_of(a, b) if type(b) is float else power_of_arrays(a, b)
+
+
+@operator(elementwise=True)
+def power_of(x, exponent=1):
+    """x ** exponent, a Python number."""
+    k = kernels()
+    return k.power(x, k.scalar(exponent, x.dtype))
+
+
+@power_of.backward
+def _(dy, x, exponent): return dy * (exponent * x ** (exponent - 1 if exponent else 0))  # not 0 * 0 ** -1
+
+
+@operator(elementwise=True)
+def power_of_arrays(a, b):
+    """a ** b, both arrays."""
+    return kernels().power(a, b)
+
+
+@power_of_arrays.backward("a")
+def _(dy, a, b): return dy * b * where(logical_and(a == 0, b == 0), 1, a) ** (b - 1)
+@power_of_arrays.backward("b")
+def _(dy, a, y): return dy * y * log(where(a == 0, 1, a))
+
+
+@operator(elementwise=True, numpy=np.square)
+def square(x):
+    """x * x."""
+    return kernels().square(x)
+
+
+@square.backward
+def _(dy, x): return dy * (2 * x)
+
+
+# ---------------------------------------------------------------- which of two
+
+
+@operator(elementwise=True, numpy=np.where)
+def where(mask, a, b):
+    """a where mask is true, else b."""
+    return kernels().where(mask, a, b)
+
+
+@where.backward("a")
+def _(dy, mask): return where(mask, dy, 0)
+@where.backward("b")
+def _(dy, mask): return where(mask, 0, dy)
+
+
+@operator(elementwise=True, numpy=np.maximum)
+def maximum(a, b):
+    """The larger of a and b; NaN if either is NaN.  Where they are equal each gets half of the derivative."""
+    return kernels().maximum(a, b)
+
+
+@maximum.backward("a")
+def _(dy, a, b): return where(a == b, dy * 0.5, where(a > b, dy, 0))
+@maximum.backward("b")
+def _(dy, a, b): return where(a == b, dy * 0.5, where(b > a, dy, 0))
+
+
+@operator(elementwise=True, numpy=np.minimum)
+def minimum(a, b):
+    """The smaller of a and b; NaN if either is NaN.  Where they are equal each gets half of the derivative."""
+    return kernels().minimum(a, b)
+
+
+@minimum.backward("a")
+def _(dy, a, b): return where(a == b, dy * 0.5, where(a < b, dy, 0))
+@minimum.backward("b")
+def _(dy, a, b): return where(a == b, dy * 0.5, where(b < a, dy, 0))
+
+
+def clip(x, min=None, max=None):
+    """x kept within min and max: minimum(maximum(x, min), max).  Either may be None, an array or a Tensor.
+
+    The derivative in x is 1 inside, 0 outside, and 1/2 at the edge.
+    """
+    if min is not None:
+        x = maximum(x, min)
+    return x if max is None else minimum(x, max)
+
+
+# ---------------------------------------------------------------- sign and rounding: steps, whose derivative is 0
+
+
+@operator(elementwise=True, numpy=np.absolute)
+def absolute(x):
+    """abs(x).  Its derivative at 0 is 0."""
+    return kernels().absolute(x)
+
+
+@absolute.backward
+def _(dy, x): return dy * sign(x)
+
+
+@operator(elementwise=True, numpy=np.sign)
+def sign(x):
+    """-1, 0 or 1, as x is below, at or above 0."""
+    return kernels().sign(x)
+
+
+@operator(elementwise=True, numpy=np.floor)
+def floor(x):
+    """The largest whole number that is not above x."""
+    return kernels().floor(x)
+
+
+@operator(elementwise=True, numpy=np.ceil)
+def ceil(x):
+    """The smallest whole number that is not below x."""
+    return kernels().ceil(x)
+
+
+@operator(elementwise=True, numpy=np.trunc)
+def trunc(x):
+    """x without its fraction."""
+    return kernels().trunc(x)
+
+
+@operator(elementwise=True, numpy=(np.round, np.around, np.rint))
+def round(x, decimals=0):
+    """x rounded to `decimals` places, halves to the even neighbour."""
+    return kernels().round(x, decimals)

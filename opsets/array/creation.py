@@ -1,0 +1,50 @@
+"""Arrays in the image of another: in another dtype, or of its shape and filled with a number."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from autotape import kernels, operator
+
+from .arithmetic import where
+from .shapes import as_shape
+
+
+def astype(x, dtype):
+    """x in another dtype; x itself if it has that dtype.  The derivative of a conversion to integers or booleans is 0."""
+    dtype = np.dtype(dtype)
+    return to_integers(x, dtype) if dtype.kind in "biu" else to_floats(x, dtype)
+
+
+@operator
+def to_floats(x, dtype=np.float64):
+    """x in a dtype that has fractions."""
+    return kernels().astype(x, dtype)
+
+
+@to_floats.backward
+def _(dy, x_like): return to_floats(dy, x_like.dtype)
+
+
+@operator
+def to_integers(x, dtype=np.int64):
+    """x in a dtype that has none: a step function, so it has no rule."""
+    return kernels().astype(x, dtype)
+
+
+@operator(numpy=(np.zeros_like, np.empty_like))
+def zeros_like(x, dtype=None, shape=None):
+    """Zeros of x's shape and dtype, or of those given."""
+    return kernels().zeros(x.shape if shape is None else as_shape(shape), x.dtype if dtype is None else np.dtype(dtype))
+
+
+@operator(numpy=np.ones_like)
+def ones_like(x, dtype=None, shape=None):
+    """Ones of x's shape and dtype, or of those given."""
+    return kernels().ones(x.shape if shape is None else as_shape(shape), x.dtype if dtype is None else np.dtype(dtype))
+
+
+def full_like(x, fill_value, dtype=None, shape=None):
+    """fill_value, a number or what broadcasts, in x's shape and dtype, or in those given."""
+    zeros = zeros_like(x, dtype, shape)
+    return astype(where(ones_like(zeros, bool), fill_value, zeros), zeros.dtype)

@@ -1,0 +1,164 @@
+"""Indexing: x[index] in all of NumPy's forms, its transpose, and functional updates x.at[index].set(v) and .add(v).
+
+An index is a tuple or one of: int, slice, None, Ellipsis, or an array, list or constant Tensor of integers or booleans.
+Where an index names an element several times, cotangents and .add accumulate there, and .set keeps the last value.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from autotape import kernels, operator
+from autotape.tensor import Tensor
+
+from .arithmetic import where
+from .creation import zeros_like
+from .shapes import ravel, reshape, shape_of, sum_to
+
+# ---------------------------------------------------------------- x[index] and its transpose
+
+
+@operator
+def getitem(x, index=()):
+    """x[index].  Raises IndexError for an index that doesn't fit."""
+    return kernels().getitem(x, plain(index))
+
+
+@getitem.backward
+def _(dy, x_shape, index): return scatter_add(dy, index, x_shape)
+
+
+@operator
+def scatter_add(v, index=(), shape=()):
+    """Zeros of `shape` to which v is added at [index]: the transpose of getitem."""
+    return kernels().scatter_add(v, plain(index), shape)
+
+
+@scatter_add.backward
+def _(dy, index): return getitem(dy, index)
+
+
+def plain(index):
+    """The index with the arrays of its Tensors."""
+    if type(index) is tuple:
+        return tuple(i._array if isinstance(i, Tensor) else i for i in index)
+    return index._array if isinstance(index, Tensor) else index
+
+
+def rows(x):
+    """iter(x): x[0], x[1], ... along the first axis.  Raises TypeError if x is 0-d."""
+    return (getitem(x, i) for i in range(len(x)))
+
+
+# ---------------------------------------------------------------- updates
+
+
+@operator
+def index_set(x, v, index=()):
+    """x, with v (which broadcasts) in its dtype at [index]."""
+    k = kernels()
+    return k.index_set(x, plain(index), k.astype(v, x.dtype))
+
+
+@index_set.backward("x")
+def _(dy, index): return index_set(dy, 0, index)
+
+
+@index_set.backward("v")
+def _(dy, v_shape, index):
+    taken = getitem(dy, index)
+    return sum_to(where(stays(dy, taken, index), taken, 0) if may_repeat(index) else taken, v_shape)
+
+
+def may_repeat(index) -> bool:
+    """Whether an index may name an element twice: it holds integers in an array or a list."""
+    arrays = [np.asarray(i) if isinstance(i, list) else i for i in as_tuple(index)]
+    return any(getattr(i, "ndim", 0) > 0 and i.dtype.kind != "b" for i in arrays)
+
+
+def stays(x, taken, index):
+    """Where x.at[index].set keeps the value it is given: not where a later one for the same element replaces it."""
+    order = reshape(np.arange(taken.size), taken.shape)
+    return getitem(index_set(zeros_like(x, np.intp), order, index), index) == order
+
+
+def as_tuple(index) -> tuple[Any, ...]:
+    return index if type(index) is tuple else (index,)
+
+
+@operator
+def index_add(x, v, index=()):
+    """x, to which v (which broadcasts) is added in x's dtype at [index]."""
+    k, index = kernels(), plain(index)
+    spread = k.broadcast_to(k.astype(v, x.dtype), k.getitem(x, index).shape)
+    return k.add(x, k.scatter_add(spread, index, x.shape))
+
+
+@index_add.backward("x")
+def _(dy): return dy
+@index_add.backward("v")
+def _(dy, v_shape, index): return sum_to(getitem(dy, index), v_shape)
+
+
+class At:
+    """x.at: `x.at[index].set(v)` and `x.at[index].add(v)` give a new Tensor and leave x as it is."""
+
+    __slots__ = ("_x",)
+
+    def __init__(self, x) -> None:
+        self._x = x
+
+    def __getitem__(self, index) -> Update:
+        return Update(self._x, index)
+
+
+class Update:
+    """x.at[index]: a place in x, waiting for what to write there."""
+
+    __slots__ = ("_index", "_x")
+
+    def __init__(self, x, index) -> None:
+        self._x, self._index = x, index
+
+    def set(self, v):
+        """x with v, which broadcasts and is cast to x's dtype, at [index].  Of several values for one element the last stays."""
+        return index_set(self._x, v, self._index)
+
+    def add(self, v):
+        """x with v, which broadcasts and is cast to x's dtype, added at [index].  Several values for one element add up."""
+        return index_add(self._x, v, self._index)
+
+
+# ---------------------------------------------------------------- along an axis
+
+
+def take(x, indices, axis=None):
+    """x's elements at `indices` along `axis`, which the axes of indices replace; None takes from x.ravel()."""
+    if axis is None:
+        return getitem(ravel(x), indices)
+    n = len(shape_of(x))
+    if not -n <= axis < n:
+        raise np.exceptions.AxisError(axis, n)
+    return getitem(x, (slice(None),) * (axis % n) + (indices,))
+
+
+@operator
+def take_along_axis(x, indices, axis=-1):
+    """y[i, j, k] = x[i, indices[i, j, k], k] for axis 1: one index for each element of the result.  See numpy.take_along_axis."""
+    return kernels().take_along_axis(x, indices, axis)
+
+
+@take_along_axis.backward("x")
+def _(dy, indices, x_shape, axis): return scatter_along_axis(dy, indices, axis, x_shape)
+
+
+@operator
+def scatter_along_axis(v, indices, axis=-1, shape=()):
+    """Zeros of `shape` to which v is added along `axis` at `indices`: the transpose of take_along_axis."""
+    return kernels().scatter_along_axis(v, indices, axis, shape)
+
+
+@scatter_along_axis.backward("v")
+def _(dy, indices, axis): return take_along_axis(dy, indices, axis)

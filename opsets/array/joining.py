@@ -1,0 +1,152 @@
+"""Arrays put together, taken apart and moved: concatenate stack split pad flip roll repeat.
+
+Two operators, `join` and `pad_with`; all others are compositions of these and of indexing.
+"""
+
+from __future__ import annotations
+
+from itertools import accumulate, pairwise
+
+import numpy as np
+from numpy.lib.array_utils import normalize_axis_tuple
+
+from autotape import kernels, operator
+
+from .indexing import getitem, take
+from .shapes import broadcast_to, expand_dims, ravel, reshape, shape_of
+
+
+def along(axis: int, n: int, part):
+    """The index that takes `part` of axis `axis` of n, counted from the end, and all of the others."""
+    return (..., part, *(slice(None),) * (n - 1 - axis % n))
+
+
+# ---------------------------------------------------------------- together and apart
+
+
+def concatenate(arrays, axis=0):
+    """The arrays one after another along `axis`; None joins them flattened.  Their other axes must agree."""
+    return join(*map(ravel, arrays), axis=0) if axis is None else join(*arrays, axis=axis)
+
+
+@operator
+def join(*xs, axis=0):
+    """The xs one after another along an axis that they all have."""
+    return kernels().concatenate(xs, axis)
+
+
+@join.backward
+def _(dy, xs_shape, axis):
+    ends = pairwise(accumulate((shape[axis] for shape in xs_shape), initial=0))
+    return [getitem(dy, along(axis, len(shape), slice(i, j))) for shape, (i, j) in zip(xs_shape, ends, strict=True)]
+
+
+def stack(arrays, axis=0):
+    """Arrays of one shape side by side along a new axis, the result's `axis`."""
+    arrays = list(arrays)
+    shapes = {shape_of(x) for x in arrays}
+    if len(shapes) != 1:
+        raise ValueError(f"stack: the arrays must have one shape, not {sorted(shapes) or 'none at all'}")
+    return join(*(expand_dims(x, axis) for x in arrays), axis=axis)
+
+
+def vstack(arrays):
+    """The arrays one below another: 1-d ones are rows."""
+    return join(*(x if len(shape_of(x)) > 1 else reshape(x, (1, -1)) for x in arrays), axis=0)
+
+
+def hstack(arrays):
+    """The arrays one beside another: along axis 1, or axis 0 if the first is 1-d."""
+    arrays = [x if len(shape_of(x)) > 0 else reshape(x, (1,)) for x in arrays]
+    return join(*arrays, axis=0 if arrays and len(shape_of(arrays[0])) == 1 else 1)
+
+
+def split(x, indices_or_sections, axis=0):
+    """A list of x's parts along `axis`: so many equal ones, or those between the given indices.
+
+    Raises ValueError if the axis doesn't divide into equal parts.
+    """
+    n = shape_of(x)[axis]
+    if np.ndim(indices_or_sections) == 0 and n % indices_or_sections:
+        raise ValueError(f"split: axis {axis} of x {shape_of(x)} doesn't divide by {indices_or_sections}; array_split makes unequal parts")
+    return array_split(x, indices_or_sections, axis)
+
+
+def array_split(x, indices_or_sections, axis=0):
+    """Like split, but where the axis doesn't divide into equal parts the first ones are longer by one."""
+    shape = shape_of(x)
+    if np.ndim(indices_or_sections) == 0:
+        each, longer = divmod(shape[axis], indices_or_sections)
+        cuts = [*accumulate([each + 1] * longer + [each] * (indices_or_sections - longer), initial=0)]
+    else:
+        cuts = [0, *indices_or_sections, None]
+    return [getitem(x, along(axis, len(shape), slice(i, j))) for i, j in pairwise(cuts)]
+
+
+# ---------------------------------------------------------------- more of them
+
+
+def pad(x, pad_width, mode="constant", constant_values=0):
+    """x with more elements around it.
+
+    pad_width is a number, (before, after), or such a pair for each axis.  The new elements are the number `constant_values` in
+    mode "constant", or elements of x as numpy.pad picks them in the modes "edge", "reflect", "symmetric" and "wrap".
+    """
+    shape = shape_of(x)
+    widths = tuple((int(before), int(after)) for before, after in np.broadcast_to(pad_width, (len(shape), 2)))
+    if min((w for pair in widths for w in pair), default=0) < 0:
+        raise ValueError(f"pad: pad_width must not be negative, got {pad_width}")
+    if mode == "constant":
+        return pad_with(x, widths, constant_values)
+    if mode not in ("edge", "reflect", "symmetric", "wrap"):
+        raise ValueError(f"pad: mode must be 'constant', 'edge', 'reflect', 'symmetric' or 'wrap', got {mode!r}")
+    for axis, (n, width) in enumerate(zip(shape, widths, strict=True)):
+        if width != (0, 0):
+            x = take(x, np.pad(np.arange(n), width, mode=mode), axis)
+    return x
+
+
+@operator
+def pad_with(x, widths=(), value=0):
+    """x with the number `value` around it: widths[i] = (before, after) on axis i."""
+    return kernels().pad(x, widths, value)
+
+
+@pad_with.backward
+def _(dy, x_shape, widths): return getitem(dy, (..., *(slice(before, before + n) for (before, _), n in zip(widths, x_shape, strict=True))))
+
+
+def repeat(x, repeats, axis=None):
+    """Each element of x repeated along `axis`: so many times, or repeats[i] times the i-th.  None repeats x.ravel()."""
+    if axis is None:
+        x, axis = ravel(x), 0
+    shape = shape_of(x)
+    (axis,) = normalize_axis_tuple(axis, len(shape))
+    if np.ndim(repeats) > 0:
+        return take(x, np.repeat(np.arange(shape[axis]), repeats), axis)
+    before, after = shape[: axis + 1], shape[axis + 1 :]
+    filled = broadcast_to(expand_dims(x, axis + 1), (*before, repeats, *after))
+    return reshape(filled, (*before[:-1], before[-1] * repeats, *after))
+
+
+# ---------------------------------------------------------------- the same ones elsewhere
+
+
+def flip(x, axis=None):
+    """x backwards along `axis`, an int, a tuple, or None for all."""
+    n = len(shape_of(x))
+    axes = range(n) if axis is None else normalize_axis_tuple(axis, n)
+    back, all = slice(None, None, -1), slice(None)
+    return getitem(x, (..., *(back if i in axes else all for i in range(n))))
+
+
+def roll(x, shift, axis=None):
+    """x moved by `shift` along `axis`, what falls off coming in at the other end; ints or tuples.  None rolls x.ravel()."""
+    shape = shape_of(x)
+    if axis is None:
+        return reshape(roll(ravel(x), shift, 0), shape)
+    for by, i in np.broadcast(shift, axis):
+        (i,) = normalize_axis_tuple(i, len(shape))
+        if cut := -by % max(shape[i], 1):
+            x = join(getitem(x, along(i, len(shape), slice(cut, None))), getitem(x, along(i, len(shape), slice(cut))), axis=i)
+    return x

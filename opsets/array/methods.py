@@ -1,0 +1,117 @@
+"""Attach the operators to Tensor and Param: Python's operators, ndarray's methods and properties, and x.at."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from autotape.param import Param
+from autotape.tensor import Tensor
+
+from . import arithmetic, creation, indexing, joining, linear, logic, reductions, shapes
+
+# ---------------------------------------------------------------- what is not an operator as it stands
+
+
+def reflected(f):
+    """f with its arguments exchanged, for 2 - t."""
+    return lambda b, a: f(a, b)
+
+
+def unpacked(args):
+    """The arguments of x.reshape(2, 3) and of x.reshape((2, 3)) alike."""
+    return args[0] if len(args) == 1 else args
+
+
+def reshape(x, *shape):
+    """x in another shape, x.reshape(2, 3) or x.reshape((2, 3)); one entry may be -1 for what is left."""
+    return shapes.reshape(x, unpacked(shape))
+
+
+def transpose(x, *axes):
+    """x with its axes permuted, x.transpose(1, 0) or x.transpose((1, 0)); x.transpose() reverses them."""
+    return shapes.transpose(x, unpacked(axes) if axes else None)
+
+
+def astype(x, dtype, copy=True):
+    """x in another dtype; a Tensor never changes, so `copy` makes no difference."""
+    return creation.astype(x, dtype)
+
+
+def tolist(x):
+    """The values of a constant as nested lists of Python numbers."""
+    return np.asarray(x).tolist()
+
+
+# ---------------------------------------------------------------- the tables
+
+BINARY: dict[str, Any] = {
+    "add": arithmetic.add,
+    "sub": arithmetic.subtract,
+    "mul": arithmetic.multiply,
+    "truediv": arithmetic.divide,
+    "floordiv": arithmetic.floor_divide,
+    "mod": arithmetic.remainder,
+    "divmod": arithmetic.divmod,
+    "pow": arithmetic.power,
+    "matmul": linear.matmul,
+    "and": logic.bitwise_and,
+    "or": logic.bitwise_or,
+    "xor": logic.bitwise_xor,
+}
+OTHERS: dict[str, Any] = {
+    "neg": arithmetic.negative,
+    "pos": arithmetic.positive,
+    "abs": arithmetic.absolute,
+    "invert": logic.invert,
+    "round": arithmetic.round,
+    "eq": logic.equal,
+    "ne": logic.not_equal,
+    "lt": logic.less,
+    "le": logic.less_equal,
+    "gt": logic.greater,
+    "ge": logic.greater_equal,
+    "getitem": indexing.getitem,
+    "iter": indexing.rows,
+}
+METHODS: dict[str, Any] = {
+    "all": reductions.all,
+    "any": reductions.any,
+    "argmax": reductions.argmax,
+    "argmin": reductions.argmin,
+    "astype": astype,
+    "clip": arithmetic.clip,
+    "copy": arithmetic.positive,
+    "cumsum": reductions.cumsum,
+    "dot": linear.dot,
+    "flatten": shapes.ravel,
+    "max": reductions.max,
+    "mean": reductions.mean,
+    "min": reductions.min,
+    "prod": reductions.prod,
+    "ravel": shapes.ravel,
+    "repeat": joining.repeat,
+    "reshape": reshape,
+    "round": arithmetic.round,
+    "squeeze": shapes.squeeze,
+    "std": reductions.std,
+    "sum": reductions.sum,
+    "swapaxes": shapes.swapaxes,
+    "take": indexing.take,
+    "tolist": tolist,
+    "transpose": transpose,
+    "var": reductions.var,
+}
+PROPERTIES: dict[str, Any] = {"T": shapes.transpose, "mT": shapes.matrix_transpose, "at": indexing.At}
+
+for cls in (Tensor, Param):
+    for name, f in BINARY.items():
+        setattr(cls, f"__{name}__", f)
+        setattr(cls, f"__r{name}__", f if name in ("add", "mul") else reflected(f))
+    for name, f in OTHERS.items():
+        setattr(cls, f"__{name}__", f)
+    for name, f in METHODS.items():
+        setattr(cls, name, f)
+    for name, f in PROPERTIES.items():
+        setattr(cls, name, property(f))

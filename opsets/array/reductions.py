@@ -1,0 +1,224 @@
+"""Reductions over an axis, several, or all: sum mean var std prod max min any all argmax argmin; and cumsum.
+
+`axis` is None (all), an int or a tuple of ints; keepdims keeps the reduced axes as 1.  A rule works on cotangents and
+results that have those axes back, which broadcast to x.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from numpy.lib.array_utils import normalize_axis_tuple
+
+from autotape import kernels, operator
+
+from .arithmetic import absolute, sign, subtract, where
+from .creation import ones_like
+from .indexing import getitem
+from .joining import flip, pad_with
+from .shapes import broadcast_to, expand_dims, inverse, ravel, reshape, shape_of, transpose
+
+# ---------------------------------------------------------------- axes
+
+
+def kept(v, x_shape, axis, keepdims):
+    """v, which a reduction gave, with the reduced axes back as 1; as it is where it broadcasts anyway."""
+    if keepdims or axis is None:
+        return v
+    gone = reduced(axis, len(x_shape))
+    return reshape(v, tuple(1 if i in gone else n for i, n in enumerate(x_shape)))
+
+
+def reduced(axis, ndim: int) -> tuple[int, ...]:
+    """The reduced axes, counted from the front."""
+    return tuple(range(ndim)) if axis is None else tuple(i % ndim for i in (axis if isinstance(axis, tuple) else (axis,)))
+
+
+def count(x_shape, axis) -> int:
+    """How many elements of x go into each of the result's."""
+    return math.prod(x_shape[i] for i in reduced(axis, len(x_shape)))
+
+
+# ---------------------------------------------------------------- sum and mean
+
+
+@operator(numpy=np.sum)
+def sum(x, axis=None, keepdims=False):
+    """The sum of x over `axis`."""
+    return kernels().sum(x, axis, keepdims)
+
+
+@sum.backward
+def _(dy, x_shape, axis, keepdims): return broadcast_to(kept(dy, x_shape, axis, keepdims), x_shape)
+
+
+@operator(numpy=np.mean)
+def mean(x, axis=None, keepdims=False):
+    """The mean of x over `axis`; integers give float64."""
+    k = kernels()
+    total = k.sum(x, axis, keepdims)
+    return k.divide(total, k.scalar(count(x.shape, axis), total.dtype))
+
+
+@mean.backward
+def _(dy, x_shape, axis, keepdims): return broadcast_to(kept(dy, x_shape, axis, keepdims) / count(x_shape, axis), x_shape)
+
+
+# ---------------------------------------------------------------- spread
+
+
+@operator(numpy=np.var)
+def var(x, axis=None, ddof=0, keepdims=False):
+    """The variance: the squared distance from the mean, summed over `axis` and divided by count - ddof."""
+    k = kernels()
+    total = k.sum(x, axis, True)
+    mean = k.divide(total, k.scalar(count(x.shape, axis), total.dtype))
+    total = k.sum(k.square(k.subtract(x, mean)), axis, keepdims)
+    return k.divide(total, k.scalar(freedom(x.shape, axis, ddof), total.dtype))
+
+
+@var.backward
+def _(dy, x, axis, ddof, keepdims):
+    return kept(dy, x.shape, axis, keepdims) * (2 / freedom(x.shape, axis, ddof)) * (x - mean(x, axis, True))
+
+
+def freedom(x_shape, axis, ddof) -> float:
+    """The variance's divisor; NaN if nothing is left of it."""
+    return n if (n := count(x_shape, axis) - ddof) > 0 else math.nan
+
+
+def std(x, axis=None, ddof=0, keepdims=False):
+    """The standard deviation, sqrt(var).  Where all elements are equal its derivative is 0."""
+    scale = math.sqrt(freedom(shape_of(x), axis, ddof))
+    return root_sum_square(subtract(x, mean(x, axis, True)), axis, keepdims) / scale
+
+
+@operator
+def root_sum_square(x, axis=None, keepdims=False):
+    """The Euclidean norm over `axis`: sqrt of the sum of squares.  Where it is 0 its derivative is 0."""
+    k = kernels()
+    return k.sqrt(k.sum(k.square(x), axis, keepdims))
+
+
+@root_sum_square.backward
+def _(dy, x, y, axis, keepdims):
+    return x * kept(dy / where(y == 0, math.inf, y), x.shape, axis, keepdims)
+
+
+@operator
+def root_sum_power(x, p=3.0, axis=None, keepdims=False):
+    """The p-norm over `axis`, sum(abs(x) ** p) ** (1 / p).  Where it is 0, and in the elements of x that are 0, its derivative is 0."""
+    k = kernels()
+    total = k.sum(k.power(k.absolute(x), k.scalar(p, x.dtype)), axis, keepdims)
+    return k.power(total, k.scalar(1 / p, total.dtype))
+
+
+@root_sum_power.backward
+def _(dy, x, y, p, axis, keepdims):
+    dy, y = kept(dy, x.shape, axis, keepdims), kept(where(y == 0, 1, y), x.shape, axis, keepdims)
+    return dy * sign(x) * (where(x == 0, 1, absolute(x)) / y) ** (p - 1)
+
+
+# ---------------------------------------------------------------- product
+
+
+@operator(numpy=np.prod)
+def prod(x, axis=None, keepdims=False):
+    """The product of x over `axis`.  Its derivatives hold where elements are 0, too."""
+    return kernels().prod(x, axis, keepdims)
+
+
+@prod.backward
+def _(dy, x, axis, keepdims):
+    gone = reduced(axis, len(x.shape))
+    order = (*(i for i in range(len(x.shape)) if i not in gone), *gone)
+    moved = transpose(x, order)
+    rows = reshape(moved, (*moved.shape[: len(order) - len(gone)], count(x.shape, axis)))
+    return kept(dy, x.shape, axis, keepdims) * transpose(reshape(others(rows), moved.shape), inverse(order))
+
+
+def others(x):
+    """At each place of x (..., n) the product of the n - 1 other elements of its row, by a tree of products of pairs."""
+    *lead, n = x.shape
+    if n < 2:
+        return ones_like(x)
+    even = pad_with(x, (*((0, 0) for _ in lead), (0, 1)), 1) if n % 2 else x
+    pairs = reshape(even, (*lead, (n + 1) // 2, 2))
+    swapped = flip(pairs, -1)
+    rest = expand_dims(others(getitem(pairs, (..., 0)) * getitem(pairs, (..., 1))), -1)
+    return getitem(reshape(rest * swapped, even.shape), (..., slice(n)))
+
+
+# ---------------------------------------------------------------- extremes
+
+
+@operator(numpy=(np.max, np.amax))
+def max(x, axis=None, keepdims=False):
+    """The largest element over `axis`; NaN if one is NaN.  Equal largest elements share the derivative equally."""
+    return kernels().max(x, axis, keepdims)
+
+
+@max.backward
+def _(dy, x, y, axis, keepdims): return shared(dy, x < kept(y, x.shape, axis, keepdims), axis, keepdims)
+
+
+@operator(numpy=(np.min, np.amin))
+def min(x, axis=None, keepdims=False):
+    """The smallest element over `axis`; NaN if one is NaN.  Equal smallest elements share the derivative equally."""
+    return kernels().min(x, axis, keepdims)
+
+
+@min.backward
+def _(dy, x, y, axis, keepdims): return shared(dy, x > kept(y, x.shape, axis, keepdims), axis, keepdims)
+
+
+def shared(dy, beaten, axis, keepdims):
+    """dy in equal parts for the elements that are not beaten; if the result is NaN, none is."""
+    dy = kept(dy, beaten.shape, axis, keepdims)
+    return where(beaten, 0, dy / sum(where(beaten, 0, ones_like(dy)), axis, True))
+
+
+@operator(numpy=np.argmax)
+def argmax(x, axis=None, keepdims=False):
+    """The index of the first largest element along `axis`, or in x.ravel() for None."""
+    return kernels().argmax(x, axis, keepdims)
+
+
+@operator(numpy=np.argmin)
+def argmin(x, axis=None, keepdims=False):
+    """The index of the first smallest element along `axis`, or in x.ravel() for None."""
+    return kernels().argmin(x, axis, keepdims)
+
+
+@operator(numpy=np.any)
+def any(x, axis=None, keepdims=False):
+    """Whether any element is true over `axis`."""
+    return kernels().any(x, axis, keepdims)
+
+
+@operator(numpy=np.all)
+def all(x, axis=None, keepdims=False):
+    """Whether all elements are true over `axis`."""
+    return kernels().all(x, axis, keepdims)
+
+
+# ---------------------------------------------------------------- running sums
+
+
+def cumsum(x, axis=None):
+    """The sums of x's first elements along `axis`; None takes x.ravel()."""
+    if axis is None:
+        return running_sum(ravel(x), -1)
+    n = len(shape_of(x))
+    return running_sum(x, *(i - n for i in normalize_axis_tuple(axis, n)))
+
+
+@operator
+def running_sum(x, axis=-1):
+    """The sums of x's first elements along one axis."""
+    return kernels().cumsum(x, axis)
+
+
+@running_sum.backward
+def _(dy, axis): return flip(running_sum(flip(dy, axis), axis), axis)
