@@ -1,0 +1,611 @@
+"""Opset v20: values against loops written from the definitions, gradients to second order, float32, options, and what bad input says."""
+
+from __future__ import annotations
+
+import itertools
+import math
+import re
+import threading
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import autotape as at
+from autotape import backend
+from autotape.opsets import v20 as ops
+from autotape.testing import check_grads as check_on_current_backend
+from autotape.testing.strategies import arrays, distinct, shapes
+
+few = settings(derandomize=True, deadline=None, max_examples=50)
+NUMPY_AND_STRICT = pytest.mark.parametrize("name", ["numpy", "strict"])
+SIDES = [(-2, -0.1), (0.1, 2)]  # both sides of a kink at 0
+ACTIVATIONS = {
+    "identity": lambda x: x,
+    "relu": lambda x: np.where(x > 0, x, 0),
+    "sigm": lambda x: np.exp(x) / (1 + np.exp(x)),
+    "tanh": lambda x: (np.exp(x) - np.exp(-x)) / (np.exp(x) + np.exp(-x)),
+    "elu": lambda x: np.where(x > 0, x, np.exp(x) - 1),
+    "selu": lambda x: 1.0507009873554805 * np.where(x > 0, x, 1.6732632423543772 * (np.exp(x) - 1)),
+}
+
+
+def check_grads(f, args, **options):
+    """check_grads on NumPy's arrays and on those that are not."""
+    for name in ("numpy", "strict"):
+        with backend.use(name):
+            check_on_current_backend(f, args, **options)
+
+
+def close(found, expected, rtol=1e-10):
+    assert found.dtype == expected.dtype and found.shape == expected.shape
+    np.testing.assert_allclose(found, expected, rtol=rtol, atol=rtol)
+
+
+# ---------------------------------------------------------------- activations
+
+
+@few
+@given(st.sampled_from(["relu", "sigm", "elu", "selu"]), arrays(shapes(), elements=SIDES))
+def test_an_activation_is_its_formula_and_differentiates(name, x):
+    f = getattr(ops, name)
+    close(f(x), ACTIVATIONS[name](x))
+    check_grads(f, (x,), order=3)
+
+
+@few
+@given(arrays(shapes(), elements=(-3, 3)))
+def test_softplus_and_invx(x):
+    close(ops.softplus(x), np.log(1 + np.exp(x)))
+    check_grads(ops.softplus, (x,))
+    close(ops.invx(x + 5), 1 / (x + 5))
+    check_grads(ops.invx, (x + 5,))
+
+
+@pytest.mark.parametrize("name", ["relu", "sigm", "elu", "selu", "softplus", "invx"])
+def test_elementwise_operators_keep_float32_and_nan(name):
+    x = np.array([1, np.nan, -2], np.float32)
+    y = getattr(ops, name)(x)
+    assert y.dtype == np.float32 and np.isnan(y).tolist() == [False, True, False]
+    assert at.grad(lambda x: getattr(ops, name)(x).sum())(x).dtype == np.float32
+
+
+@pytest.mark.parametrize(
+    ("name", "low", "high"),
+    [("relu", 0, np.inf), ("sigm", 0, 1), ("elu", -1, np.inf), ("selu", -ops.SELU_LIMIT, np.inf), ("softplus", 0, np.inf)],
+)
+def test_elementwise_operators_have_their_limits_without_overflow(name, low, high):
+    x = np.array([-np.inf, -1e4, 1e4, np.inf])
+    y, pull = at.vjp(getattr(ops, name), x)
+    assert y[0] == y[1] == low and y[3] == high
+    assert np.isfinite(pull(np.ones(4))[0][:3]).all()
+
+
+@pytest.mark.parametrize(("name", "slope"), [("relu", 0), ("elu", 1), ("selu", ops.SELU_SCALE), ("sigm", 0.25), ("softplus", 0.5)])
+def test_slopes_at_zero(name, slope):
+    assert at.grad(getattr(ops, name))(0.0) == slope
+
+
+def test_second_slope_of_softplus_at_zero():
+    assert at.grad(at.grad(ops.softplus))(0.0) == 0.25  # a maximum and an absolute value would give 0
+
+
+# ---------------------------------------------------------------- dropout
+
+
+@few
+@given(arrays(shapes()), st.floats(0, 1), st.integers(0, 2**64))
+def test_dropout_keeps_or_zeroes_and_differentiates(x, p, seed):
+    y = ops.dropout(x, p, seed=seed, drop=True)
+    assert y.shape == x.shape and y.dtype == x.dtype
+    kept = x if p in (0, 1) else x / (1 - p)
+    assert np.isclose(np.where(y == 0, 0, kept), y).all()
+    check_grads(lambda x: ops.dropout(x * x, p, seed=seed), (x,))
+
+
+def test_dropout_drops_a_share_p():
+    y = ops.dropout(np.ones(100_000, np.float32), 0.3, seed=1, drop=True)
+    assert y.dtype == np.float32 and abs(np.mean(y == 0) - 0.3) < 0.01 and abs(y.mean() - 1) < 0.01
+
+
+def test_dropout_drops_by_default_only_while_recording():
+    x = np.ones(1000)
+    assert ops.dropout(x) is x
+    assert at.grad(lambda x: ops.dropout(x).sum())(x).min() == 0
+    assert at.grad(lambda x: ops.dropout(x, drop=False).sum())(x).min() == 1
+    assert ops.dropout(x, drop=True).min() == 0
+
+
+def test_dropout_is_fixed_by_its_seed_on_every_backend():
+    x = np.ones((30, 30))
+    y = ops.dropout(x, seed=7, drop=True)
+    with backend.use("strict"):
+        assert np.array_equal(ops.dropout(at.array(x), seed=7, drop=True).numpy(), y)
+    assert not np.array_equal(ops.dropout(x, seed=8, drop=True), y)
+    assert not np.array_equal(ops.dropout(x, drop=True), ops.dropout(x, drop=True))
+
+
+def test_fresh_seeds_differ_in_threads():
+    found = []
+    threads = [threading.Thread(target=lambda: found.extend(ops.fresh_seed() for _ in range(500))) for _ in range(4)]
+    for t in threads:
+        t.start()
+    for t in threads:
+        t.join()
+    assert len(set(found)) == 2000
+
+
+def test_dropout_with_p_0_and_1():
+    x = np.array([1.0, np.inf, -3])
+    assert ops.dropout(x, 0, drop=True) is x
+    assert ops.dropout(x, 1, drop=True).tolist() == [0, 0, 0]
+    assert at.grad(lambda x: ops.dropout(x, 1).sum())(x).tolist() == [0, 0, 0]
+    assert at.grad(lambda x: ops.dropout(x, 0).sum())(x).tolist() == [1, 1, 1]
+
+
+@pytest.mark.parametrize("p", [-0.1, 1.1, math.nan])
+def test_dropout_refuses_what_is_no_probability(p):
+    with pytest.raises(ValueError, match=f"dropout: p must be a probability from 0 to 1, got {p}"):
+        ops.dropout(np.ones(3), p)
+
+
+# ---------------------------------------------------------------- mat and bmm
+
+
+def test_mat():
+    x = np.arange(24.0).reshape(2, 3, 2, 2)
+    close(ops.mat(x), x.reshape(2, 12))
+    for dims in range(5):
+        close(ops.mat(x, dims), x.reshape(math.prod(x.shape[: 4 - dims]), -1))
+    assert ops.mat(np.zeros((0, 3, 4))).shape == (0, 12)
+    assert ops.mat(x[0, 0, 0]).shape == (2, 1) and ops.mat(np.float64(3)).shape == (1, 1)
+    check_grads(ops.mat, (x,))
+
+
+@few
+@given(st.data(), st.booleans(), st.booleans(), shapes(1, 2, (0, 1, 2)), st.tuples(*[st.integers(0, 3)] * 3))
+def test_bmm_multiplies_each_pair_of_matrices(data, trans_a, trans_b, batch, sizes):
+    n, k, m = sizes
+    a = data.draw(arrays((*batch, *((k, n) if trans_a else (n, k)))))
+    b = data.draw(arrays((*batch, *((m, k) if trans_b else (k, m)))))
+    expected = np.zeros((*batch, n, m))
+    for i in np.ndindex(*batch):
+        expected[i] = (a[i].T if trans_a else a[i]) @ (b[i].T if trans_b else b[i])
+    close(ops.bmm(a, b, trans_a, trans_b), expected)
+    check_grads(lambda a, b: ops.bmm(a, b, transA=trans_a, transB=trans_b), (a, b))
+
+
+# ---------------------------------------------------------------- softmax
+
+
+@st.composite
+def array_and_axis(draw):
+    x = draw(arrays(shapes(0, 3, (1, 2, 3)), elements=(-3, 3)))
+    axes = st.integers(-x.ndim, x.ndim - 1) if x.ndim else st.none()
+    several = st.permutations(range(x.ndim)).flatmap(lambda p: st.integers(1, x.ndim).map(lambda n: tuple(p[:n]))) if x.ndim else st.none()
+    return x, draw(st.none() | axes | several)
+
+
+@few
+@given(array_and_axis(), st.booleans())
+def test_the_softmax_family_is_its_formulas_and_differentiates(drawn, keepdims):
+    x, axis = drawn
+    total = np.sum(np.exp(x), axis=axis, keepdims=True)
+    close(ops.softmax(x, axis), np.exp(x) / total)
+    close(ops.logsoftmax(x, axis), x - np.log(total))
+    close(ops.logsumexp(x, axis, keepdims), np.log(np.asarray(np.sum(np.exp(x), axis=axis, keepdims=keepdims))))
+    for f in (ops.softmax, ops.logsoftmax):
+        check_grads(lambda x, f=f: f(x, axis), (x,))
+    check_grads(lambda x: ops.logsumexp(x, axis, keepdims), (x,))
+
+
+def test_the_softmax_family_takes_large_numbers_and_keeps_float32():
+    x = np.array([[1e4, -1e4, 0], [1e38, 1e38, -1e38]], np.float32)
+    close(ops.softmax(x, 1), np.array([[1, 0, 0], [0.5, 0.5, 0]], np.float32))
+    close(ops.logp(x[:1], 1), np.array([[0, -2e4, -1e4]], np.float32))
+    close(ops.logsumexp(x[:1], 1), np.array([1e4], np.float32))
+    for f in (ops.softmax, ops.logp, ops.logsumexp):
+        assert at.grad(lambda x, f=f: f(x, 1).sum())(x).dtype == np.float32
+
+
+# ---------------------------------------------------------------- losses
+
+
+def naive_nll(scores, labels, axis):
+    """(sum, count, right): one instance after the other."""
+    moved, total, count, right = np.moveaxis(scores, axis, -1), 0.0, 0, 0
+    for i in np.ndindex(*labels.shape):
+        if (label := labels[i]) >= 0:
+            total -= math.log(math.exp(moved[i][label]) / sum(math.exp(s) for s in moved[i]))
+            count += 1
+            right += all(moved[i][label] >= s for s in moved[i])
+    return total, count, right
+
+
+@st.composite
+def scores_and_labels(draw):
+    scores = draw(arrays(shapes(1, 3, (1, 2, 4)), elements=(-3, 3)))
+    axis = draw(st.integers(-scores.ndim, scores.ndim - 1))
+    shape = np.delete(scores.shape, axis)
+    labels = np.random.default_rng(draw(st.integers(0, 99))).integers(draw(st.sampled_from([0, -2])), scores.shape[axis], shape)
+    return scores, labels.astype(draw(st.sampled_from([np.int8, np.int64]))), axis
+
+
+@few
+@given(scores_and_labels())
+def test_nll_accuracy_and_zeroone_are_their_loops(drawn):
+    scores, labels, axis = drawn
+    total, count, right = naive_nll(scores, labels, axis)
+    found, n = ops.nll(scores, labels, axis, average=False)
+    assert n == count and np.isclose(found, total)
+    assert np.isclose(ops.nll(scores, labels, axis), total / max(count, 1))
+    assert ops.accuracy(scores, labels, axis, average=False) == (right, count)
+    assert ops.accuracy(scores, labels, axis) == right / max(count, 1)
+    assert ops.zeroone(scores, labels, axis, average=False) == (count - right, count)
+    assert ops.zeroone(scores, labels, axis) == (count - right) / max(count, 1)
+    check_grads(lambda s: ops.nll(s, labels, axis), (scores,))
+    check_grads(lambda s: ops.nll(s, labels, axis, average=False)[0], (scores,))
+
+
+@NUMPY_AND_STRICT
+@pytest.mark.parametrize("wrap", [list, np.uint8, at.array])
+def test_labels_come_as_lists_arrays_and_tensors(name, wrap):
+    scores = distinct(0, [(3, 4)], [(-1, 1)])[0]
+    with backend.use(name):
+        labels = wrap([1, 0, 3])
+        value, gradient = at.value_and_grad(ops.nll)(scores, labels)
+        assert ops.accuracy(at.array(scores), labels) == naive_nll(scores, np.array([1, 0, 3]), 1)[2] / 3
+    expected = np.exp(scores) / np.exp(scores).sum(1, keepdims=True)
+    expected[[0, 1, 2], [1, 0, 3]] -= 1
+    close(gradient, expected / 3)
+    assert np.isclose(value, naive_nll(scores, np.array([1, 0, 3]), 1)[0] / 3)
+
+
+def test_nll_of_masked_labels_is_zero_and_so_is_its_gradient():
+    value, gradient = at.value_and_grad(ops.nll)(np.ones((2, 3), np.float32), [-1, -1])
+    assert value == 0 and gradient.dtype == np.float32 and not gradient.any()
+    assert ops.nll(np.ones((0, 3)), []) == 0 and ops.accuracy(np.ones((0, 3)), []) == 0
+    value, gradient = at.value_and_grad(ops.nll)(np.ones((3, 3)), [0, -1, 1])
+    assert np.isclose(value, math.log(3)) and not gradient[1].any() and gradient[0].any()
+
+
+def test_metrics_count_on_what_is_being_recorded():
+    scores, labels = np.eye(3), [0, 1, 0]
+    (_, right), _ = at.value_and_grad(lambda s: (ops.nll(s, labels), ops.accuracy(s, labels)), has_aux=True)(scores)
+    assert right == 2 / 3
+
+
+@few
+@given(arrays(shapes(0, 2), elements=(-3, 3)), st.integers(0, 99))
+def test_bce_and_logistic_are_their_formulas_and_differentiate(scores, seed):
+    ones = np.random.default_rng(seed).integers(0, 2, scores.shape)
+    p = 1 / (1 + np.exp(-scores))
+    total = -np.sum(ones * np.log(p) + (1 - ones) * np.log(1 - p))
+    for f, labels in ((ops.bce, ones), (ops.logistic, 2 * ones - 1)):
+        found, count = f(scores, labels, average=False)
+        assert np.isclose(found, total) and count == scores.size
+        assert np.isclose(f(scores, labels.astype(np.float32)), total / max(count, 1))
+        check_grads(lambda s, f=f, labels=labels: f(s, labels), (scores,))
+
+
+def test_bce_and_logistic_are_stable_and_keep_float32():
+    scores = np.array([1e4, -1e4, 20, 0], np.float32)
+    for f, labels in ((ops.bce, [True, False, True, False]), (ops.logistic, [1, -1, 1, -1])):
+        value, gradient = at.value_and_grad(lambda s, f=f, labels=labels: f(s, labels, average=False)[0])(scores)
+        assert np.isclose(value, math.exp(-20) + math.log(2), rtol=1e-6) and gradient.dtype == np.float32
+        assert np.allclose(gradient, [0, 0, -math.exp(-20), 0.5], rtol=1e-5, atol=0)
+    assert at.grad(at.grad(lambda s: ops.bce(s, 1)))(0.0) == 0.25  # where untrained networks start
+
+
+# ---------------------------------------------------------------- convolution
+
+
+def naive_conv(w, x, padding, stride, dilation, mode, group):
+    window, axes = w.shape[2:], range(len(padding))
+    if mode == 0:
+        w = w[(..., *(slice(None, None, -1) for _ in axes))]
+    x = np.pad(x, ((0, 0), (0, 0), *padding))
+    span = [(k - 1) * d + 1 for k, d in zip(window, dilation, strict=True)]
+    y = np.zeros((x.shape[0], w.shape[0], *((n - e) // s + 1 for n, e, s in zip(x.shape[2:], span, stride, strict=True))), x.dtype)
+    k, c = w.shape[0] // group, w.shape[1]
+    for i, o, *at_ in np.ndindex(*y.shape):
+        g = o // k
+        for u in np.ndindex(*window):
+            position = tuple(at_[a] * stride[a] + u[a] * dilation[a] for a in axes)
+            for j in range(c):
+                y[(i, o, *at_)] += w[(o, j, *u)] * x[(i, g * c + j, *position)]
+    return y
+
+
+def spelt(draw, values):
+    """One entry an axis as a user may spell it: a tuple, a list, or a number where all are equal."""
+    if len(set(values)) == 1 and draw(st.booleans()):
+        return values[0]
+    return values if draw(st.booleans()) else list(values)
+
+
+@st.composite
+def convolutions(draw):
+    """w, x, options as a user spells them, and the same for the naive loops."""
+    axes = draw(st.integers(1, 3))
+    group, c, k, n = draw(st.integers(1, 2)), draw(st.integers(1, 2)), draw(st.integers(1, 2)), draw(st.integers(0, 2))
+    each = lambda low, high: tuple(draw(st.integers(low, high)) for _ in range(axes))  # noqa: E731
+    window, stride, dilation, before, after = each(1, 3), each(1, 2), each(1, 2), each(0, 1), each(0, 2)
+    if draw(st.booleans()):
+        after = before
+    extra = each(0, 2)
+    spatial = tuple(max((w - 1) * d + 1 + e - b - a, 1) for w, d, e, b, a in zip(window, dilation, extra, before, after, strict=True))
+    padding = tuple(zip(before, after, strict=True))
+    mode = draw(st.sampled_from([0, 1]))
+    w, x = draw(arrays((k * group, c, *window))), draw(arrays((n, c * group, *spatial)))
+    options = {
+        "padding": spelt(draw, before) if before == after else padding,
+        "stride": spelt(draw, stride),
+        "dilation": spelt(draw, dilation),
+        "mode": mode,
+        "group": group,
+    }
+    return w, x, options, (padding, stride, dilation, mode, group)
+
+
+@few
+@given(convolutions(), st.sampled_from([1, -0.5]))
+def test_conv4_is_its_loops_and_differentiates(drawn, alpha):
+    w, x, options, plain = drawn
+    y = ops.conv4(w, x, alpha=alpha, **options)
+    close(y, alpha * naive_conv(w, x, *plain))
+    check_grads(lambda w, x: ops.conv4(w, x, alpha=alpha, **options), (w, x))
+
+
+@few
+@given(convolutions(), st.integers(0, 99))
+def test_the_transposes_of_conv4_are_transposes_and_differentiate(drawn, seed):
+    w, x, options, _ = drawn
+    y = ops.conv4(w, x, **options)
+    v = np.random.default_rng(seed).standard_normal(y.shape)
+    inner = np.sum(y * v)
+    assert np.isclose(np.sum(x * ops.conv4_x(w, v, x.shape, **options)), inner)
+    assert np.isclose(np.sum(w * ops.conv4_w(x, v, w.shape, **options)), inner)
+    check_grads(lambda w, v: ops.conv4_x(w, v, x.shape, **options), (w, v))
+    check_grads(lambda x, v: ops.conv4_w(x, v, w.shape, **options), (x, v))
+
+
+def test_conv4_keeps_float32_and_differentiates_to_order_3():
+    w, x = distinct(1, [(4, 1, 2, 2), (2, 2, 4, 3)], [(-1, 1)] * 2)
+    y, pull = at.vjp(lambda w, x: ops.conv4(w, x, group=2, alpha=np.float64(0.5)), w.astype(np.float32), x.astype(np.float32))
+    assert {a.dtype for a in (y, *pull(y))} == {np.dtype(np.float32)}
+    check_grads(lambda w, x: ops.conv4(w, x, padding=1, stride=2, group=2) ** 2, (w, x), order=3)
+
+
+def test_modes_differ_by_the_window_reversed():
+    w, x = distinct(2, [(1, 1, 2, 3), (1, 1, 5, 5)], [(-1, 1)] * 2)
+    close(ops.conv4(w, x), ops.conv4(np.ascontiguousarray(w[:, :, ::-1, ::-1]), x, mode=1))
+    close(ops.conv4(w, x, mode=1)[0, 0, 1:2, 2], np.array([np.sum(w[0, 0] * x[0, 0, 1:3, 2:5])]))
+
+
+W, X = np.ones((4, 2, 3, 3)), np.ones((2, 2, 5, 5))
+
+
+@pytest.mark.parametrize(
+    ("w", "x", "options", "message"),
+    [
+        (W, X[:, :, :, 0], {}, "conv4: w (4, 2, 3, 3) and x (2, 2, 5) must be (K, C/group, *window) and (N, C, *spatial)"),
+        (W[0, 0], X[0, 0], {}, "conv4: w (3, 3) and x (5, 5) must be"),
+        (W, X[:, :1], {}, "conv4: w (4, 2, 3, 3) takes 2 input channels, but x (2, 1, 5, 5) has 1; w must be (K, C/group, *window)"),
+        (W, X, {"group": 2}, "takes 2 groups of 2 input channels, but x (2, 2, 5, 5) has 2"),
+        (W, X, {"group": 3}, "conv4: group must be a whole number of at least 1 that divides w's 4 output channels, got 3"),
+        (W, X, {"group": 0}, "that divides w's 4 output channels, got 0"),
+        (W, X, {"mode": 2}, "conv4: mode must be 0 (convolution, the window reversed) or 1 (cross-correlation), got 2"),
+        (W, X, {"dilation": 3}, "conv4: the window spans (7, 7), more than x's (5, 5) with padding ((0, 0), (0, 0))"),
+        (W, X, {"stride": 0}, "conv4: stride must be a whole number of at least 1, or one for each of 2 spatial axes, got 0"),
+        (W, X, {"stride": (1, 1, 1)}, "or one for each of 2 spatial axes, got (1, 1, 1)"),
+        (W, X, {"dilation": 1.5}, "conv4: dilation must be a whole number of at least 1"),
+        (W, X, {"padding": -1}, "at least 0, or one or a (before, after) pair for each of 2 spatial axes, got -1"),
+        (W, X, {"padding": "same"}, "got 'same'"),
+        (W, X, {"padding": ((1, 1, 1), 0)}, "got ((1, 1, 1), 0)"),
+        (W[:, :, :0], X, {}, "conv4: w's window must be a whole number of at least 1"),
+    ],
+)
+def test_what_does_not_fit_conv4(w, x, options, message):
+    with pytest.raises(ValueError, match=re.escape(message)):
+        ops.conv4(w, x, **options)
+    with pytest.raises(ValueError, match=re.escape(message)):  # at the call, even where the result would be deferred
+        at.grad(lambda w: (ops.conv4(w, x, **options), w.sum())[1])(w)
+
+
+def test_the_transposes_refuse_what_does_not_fit():
+    v = np.ones((2, 4, 2, 2))
+    with pytest.raises(ValueError, match=re.escape("conv4_x: v (2, 4, 2, 2) must have the shape (2, 4, 3, 3)")):
+        ops.conv4_x(W, v, X.shape)
+    with pytest.raises(ValueError, match=re.escape("conv4_w: v (2, 4, 2, 2) must have the shape (2, 4, 3, 3)")):
+        ops.conv4_w(X, v, W.shape)
+
+
+def test_unhashable_options_are_answered_alike():
+    close(ops.conv4(W, X, padding=[1, 0], stride=np.array([2, 1])), ops.conv4(W, X, padding=(1, 0), stride=(2, 1)))
+    with pytest.raises(ValueError, match="stride must be a whole number"):
+        ops.conv4(W, X, stride=1.0)
+
+
+# ---------------------------------------------------------------- convolution, bias and activation in one
+
+
+@few
+@given(convolutions(), st.sampled_from([*ACTIVATIONS]), st.booleans(), st.booleans(), st.integers(0, 99))
+def test_conv_bias_act_is_its_chain(drawn, activation, with_b, with_z, seed):
+    w, x, options, plain = drawn
+    y = naive_conv(w, x, *plain)
+    rng = np.random.default_rng(seed)
+    inputs = {"w": w, "x": x}
+    expected = 0.5 * y
+    if with_b:
+        channels = (y.shape[1],) + (1,) * (y.ndim - 2)
+        inputs["b"] = rng.standard_normal(rng.choice([(1, *channels), (1, *channels)]) if rng.random() < 0.5 else channels)
+        expected = expected + inputs["b"]
+    if with_z:
+        inputs["z"] = rng.standard_normal(y.shape)
+        expected = expected + 2 * inputs["z"]
+    close(ops.conv_bias_act(**inputs, activation=activation, alpha=0.5, beta=2, **options), ACTIVATIONS[activation](expected))
+    if expected.size and abs(expected).min() > 1e-3:  # away from the kinks
+        check_grads(lambda inputs: ops.conv_bias_act(**inputs, activation=activation, alpha=0.5, beta=2, **options), (inputs,), rtol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"activation": "gelu"}, "activation 'gelu' is unknown: use one of 'identity', 'relu', 'sigm', 'tanh', 'elu', 'selu'"),
+        ({"b": np.ones(4)}, "b (4,) must be one value a channel, (4, 1, 1) or (1, 4, 1, 1)"),
+        ({"b": np.ones((1, 1, 1, 1))}, "b (1, 1, 1, 1) must be one value a channel"),
+        ({"z": np.ones((2, 4, 1, 1))}, "z (2, 4, 1, 1) must have the shape (2, 4, 3, 3)"),
+        ({"group": 3}, "group must be a whole number"),
+    ],
+)
+def test_what_does_not_fit_conv_bias_act(options, message):
+    with pytest.raises(ValueError, match=re.escape(f"conv_bias_act: {message}")):
+        ops.conv_bias_act(W, X, **options)
+
+
+def test_bias_per_channel():
+    assert ops.bias_per_channel((2, 4, 3, 3), (4, 1, 1)) and ops.bias_per_channel((2, 4, 3, 3), (1, 4, 1, 1))
+    assert ops.bias_per_channel((2, 4, 3), (4, 1)) and ops.bias_per_channel((2, 4, 3, 3, 3), (1, 4, 1, 1, 1))
+    for shape in [(), (4,), (1, 1, 1), (4, 1), (3, 1, 1), (2, 4, 1, 1), (4, 3, 1), (1, 1, 4, 1, 1), (2, 4, 3, 3)]:
+        assert not ops.bias_per_channel((2, 4, 3, 3), shape)
+
+
+# ---------------------------------------------------------------- pooling
+
+
+def naive_pool(x, window, padding, stride, mode):
+    spatial = x.shape[2:]
+    out = [(n + sum(p) - k) // s + 1 for n, p, k, s in zip(spatial, padding, window, stride, strict=True)]
+    y = np.zeros((*x.shape[:2], *out))
+    for i, c, *o in np.ndindex(*y.shape):
+        corner = [a * s - p[0] for a, s, p in zip(o, stride, padding, strict=True)]
+        ranges = [range(max(u, 0), min(u + k, n)) for u, k, n in zip(corner, window, spatial, strict=True)]
+        values = [x[(i, c, *at_)] for at_ in itertools.product(*ranges)]
+        y[(i, c, *o)] = max(values) if mode in (0, 3) else sum(values) / (math.prod(window) if mode == 1 else len(values))
+    return y
+
+
+@st.composite
+def poolings(draw):
+    axes = draw(st.integers(1, 3))
+    each = lambda low, high: tuple(draw(st.integers(low, high)) for _ in range(axes))  # noqa: E731
+    window = each(1, 3)
+    stride = draw(st.none() | st.just(window)) or each(1, 3)
+    before, after = (tuple(min(p, k - 1) for p, k in zip(each(0, 2), window, strict=True)) for _ in range(2))
+    if draw(st.booleans()):
+        after = before
+    spatial = tuple(max(k + e - b - a, 1) for k, e, b, a in zip(window, each(0, 3), before, after, strict=True))
+    x = draw(arrays((draw(st.integers(0, 2)), draw(st.integers(1, 2)), *spatial)))
+    padding = tuple(zip(before, after, strict=True))
+    options = {
+        "window": spelt(draw, window),
+        "padding": spelt(draw, before) if before == after else padding,
+        "stride": None if stride == window else spelt(draw, stride),
+    }
+    return x, options, (window, padding, stride)
+
+
+@few
+@given(poolings(), st.sampled_from([0, 1, 2, 3]), st.sampled_from([1, 1.5]))
+def test_pool_is_its_loops_and_differentiates(drawn, mode, alpha):
+    x, options, plain = drawn
+    close(ops.pool(x, mode=mode, alpha=alpha, **options), alpha * naive_pool(x, *plain, mode))
+    check_grads(lambda x: ops.pool(x, mode=mode, alpha=alpha, **options) ** 2, (x,))
+
+
+@few
+@given(poolings(), st.integers(0, 99))
+def test_the_transposes_of_pooling_are_transposes_and_differentiate(drawn, seed):
+    x, options, _ = drawn
+    m = ops.max_pool(x, **options)
+    rng = np.random.default_rng(seed)
+    v, u = rng.standard_normal(m.shape), rng.standard_normal(x.shape)
+    close(ops.max_pool_at(x, x, m, **options), m)
+    assert np.isclose(np.sum(ops.max_pool_x(v, x, m, **options) * u), np.sum(ops.max_pool_at(u, x, m, **options) * v))
+    check_grads(lambda v: ops.max_pool_x(v, x, m, **options), (v,))
+    check_grads(lambda u: ops.max_pool_at(u, x, m, **options), (u,))
+    for counted in (True, False):
+        spread = ops.mean_pool_x(v, x.shape, count_padding=counted, **options)
+        assert np.isclose(np.sum(spread * u), np.sum(ops.mean_pool(u, count_padding=counted, **options) * v))
+        check_grads(lambda v, counted=counted: ops.mean_pool_x(v, x.shape, count_padding=counted, **options), (v,))
+
+
+@NUMPY_AND_STRICT
+def test_max_pool_gives_ties_to_the_first_and_keeps_nan_and_float32(name):
+    x = np.ones((1, 1, 4, 4), np.float32)
+    with backend.use(name):
+        y, pull = at.vjp(ops.pool, x)
+        (g,) = pull(np.full(y.shape, 2, np.float32))
+    assert y.dtype == g.dtype == np.float32
+    assert g[0, 0].tolist() == [[2, 0, 2, 0], [0, 0, 0, 0], [2, 0, 2, 0], [0, 0, 0, 0]]
+    x[0, 0, 1, 1] = np.nan
+    for mode in range(4):
+        assert np.isnan(ops.pool(x, mode=mode)).tolist() == [[[[True, False], [False, False]]]]
+    assert ops.pool(np.full((1, 1, 2), -np.inf), padding=1).tolist() == [[[-np.inf, -np.inf]]]
+
+
+def test_the_second_derivative_of_max_pooling_is_that_of_max_pooling():
+    x = distinct(3, [(1, 1, 4, 4)], [(-1, 1)])[0]
+    twice = at.grad(lambda x: (at.grad(lambda x: (ops.pool(x) ** 3).sum())(x) ** 2).sum() / 2)(x)
+    m = naive_pool(x, (2, 2), ((0, 0), (0, 0)), (2, 2), 0)
+    first = np.isin(x, m)
+    close(twice, np.where(first, 18 * x**3, 0))  # grad: 3 m^2; half its square: 9 m^4 / 2
+
+
+@pytest.mark.parametrize(
+    ("x", "options", "message"),
+    [
+        (X[0, 0], {}, "max_pool: x (5, 5) must be (N, C, *spatial) with 1 to 3 spatial axes, none of them empty"),
+        (X[:, :, :0], {}, "max_pool: x (2, 2, 0, 5) must be"),
+        (X, {"window": 6}, "max_pool: the window spans (6, 6), more than x's (5, 5)"),
+        (X, {"window": 0}, "max_pool: window must be a whole number of at least 1"),
+        (X, {"padding": 2}, "max_pool: padding ((2, 2), (2, 2)) must be smaller than the window (2, 2)"),
+        (X, {"stride": -1, "mode": 1}, "mean_pool: stride must be a whole number of at least 1"),
+        (X, {"mode": 4}, "pool: mode must be 0 or 3 (maximum), 1 (mean counting padding) or 2 (mean without padding), got 4"),
+    ],
+)
+def test_what_does_not_fit_pool(x, options, message):
+    with pytest.raises(ValueError, match=re.escape(message)):
+        ops.pool(x, **options)
+
+
+def test_the_transposes_of_pooling_refuse_what_does_not_fit():
+    v = np.ones((2, 2, 3, 3))
+    for call in (lambda: ops.max_pool_x(v, X, v), lambda: ops.mean_pool_x(v, X.shape)):
+        with pytest.raises(ValueError, match=re.escape("v (2, 2, 3, 3) must have the shape (2, 2, 2, 2)")):
+            call()
+    with pytest.raises(ValueError, match=re.escape("max_pool_at: v (2, 2, 3, 3) must have the shape (2, 2, 5, 5)")):
+        ops.max_pool_at(v, X, v)
+
+
+# ---------------------------------------------------------------- bad input elsewhere
+
+
+SCORES, A = np.ones((2, 3)), np.ones((2, 3, 4))
+
+
+@pytest.mark.parametrize(
+    ("call", "error", "message"),
+    [
+        (lambda: ops.bmm(A[0], A[0].T), ValueError, "bmm: a (3, 4) and b (4, 3) don't fit with transA=False and transB=False"),
+        (lambda: ops.bmm(A, A), ValueError, "they must be a (..., n, k) and b (..., k, m) with the same batch axes"),
+        (lambda: ops.bmm(A, np.ones((3, 4, 3))), ValueError, "bmm: a (2, 3, 4) and b (3, 4, 3) don't fit"),
+        (lambda: ops.bmm(A, A, True, True), ValueError, "they must be a (..., k, n) and b (..., m, k)"),
+        (lambda: ops.mat(SCORES, 3), ValueError, "mat: dims must be from 0 to the 2 axes of x (2, 3), got 3"),
+        (lambda: ops.nll(SCORES, [0, 3]), ValueError, "nll: label 3 is outside the 3 classes, 0 to 2"),
+        (lambda: ops.nll(SCORES, [0]), ValueError, "nll: labels (1,) must have the shape of scores (2, 3) less its axis 1, (2,)"),
+        (lambda: ops.nll(SCORES, [0.0, 1.0]), TypeError, "nll: labels must be integers from 0 to 2, or negative for masked, got float64"),
+        (lambda: ops.nll(SCORES[0], 1), ValueError, "nll: scores (3,) has no axis 1"),
+        (lambda: ops.accuracy(SCORES, [0, 7]), ValueError, "accuracy: label 7 is outside the 3 classes"),
+        (lambda: ops.bce(np.ones(2), [0, 2]), ValueError, "bce: labels must be 0 or 1, got 2"),
+        (lambda: ops.logistic(np.ones(2), [0, 1]), ValueError, "logistic: labels must be -1 or 1, got 0"),
+        (lambda: ops.logistic(np.ones(2), [1]), ValueError, "logistic: labels (1,) must have the shape of scores, (2,)"),
+        (lambda: at.grad(lambda t: ops.nll(np.ones((1, 3)), t))(np.ones(1)), TypeError, "stop_gradient"),
+    ],
+)
+def test_bad_input_is_named(call, error, message):
+    with pytest.raises(error, match=re.escape(message)):
+        call()
