@@ -1,0 +1,359 @@
+"""What to test every operator with: inputs inside its domain, away from kinks and poles, and options that matter.
+
+    for case in cases("v20"):
+        x, *rest = case.draw(seed=0)
+        check_grads(case.function(), (x, *rest))
+
+A case names a function "opset.name" and is called as function(*inputs, **options) or as its `call` says.  The tables below
+are data: an opset is imported when one of its cases is first run.  A new operator gets its lines here.
+"""
+
+from __future__ import annotations
+
+import functools
+import importlib
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from autotape.operator import OPERATORS
+
+from .strategies import Interval, Shape, distinct
+
+__all__ = ["Case", "cases"]
+
+Domain = Interval | tuple[Interval, ...]
+
+REAL: Domain = (-2.0, 2.0)
+POSITIVE: Domain = (0.2, 3.0)
+NONZERO: Domain = ((-2.0, -0.2), (0.2, 2.0))
+UNIT: Domain = (-0.9, 0.9)
+UNROUNDED: Domain = ((-1.9, -1.6), (-1.4, -1.1), (-0.9, -0.6), (0.1, 0.4), (0.6, 0.9), (1.1, 1.4))  # neither integers nor halves
+
+
+@dataclass(frozen=True)
+class Case:
+    """One way to call one function.
+
+    name: "opset.function".  domains: for each floating input, the interval or intervals its values lie in.
+    shapes: one an input, or None where the function is elementwise and takes any shapes that broadcast together.
+    options: keyword arguments.  call: call(function, *inputs, **options) where function(*inputs, **options) won't do.
+    """
+
+    name: str
+    domains: tuple[Domain, ...]
+    shapes: tuple[Shape, ...] | None = None
+    options: dict[str, Any] = field(default_factory=dict)
+    call: Callable[..., Any] | None = None
+
+    def __str__(self) -> str:
+        shapes = "elementwise" if self.shapes is None else "x".join(map(str, self.shapes)).replace(" ", "")
+        options = ",".join(f"{k}={brief(v)}" for k, v in self.options.items())
+        return "-".join(filter(None, (self.name, shapes, options.replace(" ", ""))))
+
+    def function(self) -> Callable[..., Any]:
+        """The case as a function of its floating inputs alone."""
+        function = lookup(self.name)
+        return functools.partial(function if self.call is None else functools.partial(self.call, function), **self.options)
+
+    def draw(self, seed: int, shapes: Sequence[Shape] | None = None) -> list[np.ndarray]:
+        """float64 inputs, their values all different, of these shapes, the case's own, or (2, 3)."""
+        return distinct(seed, shapes or self.shapes or [(2, 3)] * len(self.domains), self.domains)
+
+
+def brief(value: Any) -> str:
+    """An option in a case's name: arrays by their dtype and shape."""
+    if isinstance(value, tuple):
+        return f"({','.join(map(brief, value))})"
+    if isinstance(value, slice):
+        return ":".join("" if i is None else str(i) for i in (value.start, value.stop, value.step))
+    return f"{value.dtype}{value.shape}" if isinstance(value, np.ndarray) else str(value)
+
+
+def lookup(name: str) -> Callable[..., Any]:
+    """The function called "opset.function", whose opset is imported: an operator, or a composition of operators."""
+    opset, _, function = name.partition(".")
+    module = importlib.import_module(f"autotape.opsets.{opset}")
+    found: Callable[..., Any] = OPERATORS[name].front if name in OPERATORS else getattr(module, function)
+    return found
+
+
+def cases(opset: str | None = None) -> list[Case]:
+    """Every case, or those of one opset."""
+    return [c for c in CASES if opset in (None, c.name.partition(".")[0])]
+
+
+def elementwise(opset: str, names: str, *domains: Domain) -> list[Case]:
+    return [Case(f"{opset}.{name}", domains) for name in names.split()]
+
+
+def case(name: str, *shapes: Shape, domain: Domain = REAL, call: Callable[..., Any] | None = None, **options: Any) -> Case:
+    """A case whose inputs all have one domain."""
+    return Case(name, (domain,) * len(shapes), shapes, options, call)
+
+
+def without_bias(op: Callable[..., Any], w: Any, x: Any, z: Any, **options: Any) -> Any:
+    return op(w, x, None, z, **options)
+
+
+def with_max_pool(op: Callable[..., Any], v: Any, x: Any, **options: Any) -> Any:
+    """A transpose of max_pool, with the maxima of x that it needs."""
+    return op(v, x, lookup("v20.max_pool")(x, **options), **options)
+
+
+def on_list(op: Callable[..., Any], *xs: Any, **options: Any) -> Any:
+    return op(list(xs), **options)
+
+
+def subscripts_first(op: Callable[..., Any], *xs: Any, subscripts: str) -> Any:
+    return op(subscripts, *xs)
+
+
+def with_zero(op: Callable[..., Any], x: Any, **options: Any) -> Any:
+    return op(x * ZERO_FIRST, **options)
+
+
+# ---------------------------------------------------------------- opset array
+
+MASK = np.array([[True, False, True], [False, False, True]])
+ZERO_FIRST = np.array([[0, 1, 1], [1, 1, 1]], np.float32)
+ROWS = np.array([1, 0, 1])  # one of them twice
+COLUMNS = np.array([[2, 0], [0, 0]])
+REDUCTIONS: tuple[tuple[Shape, Any, bool], ...] = (  # shape, axis, keepdims
+    ((2, 3), None, False),
+    ((2, 3), None, True),
+    ((2, 3), 0, False),
+    ((2, 3, 2), (0, -1), True),
+    ((2, 1, 2), (1, 2), False),
+    ((), None, False),
+    ((1, 3), 0, False),
+    ((0, 3), 1, False),
+)
+BROADCASTS: tuple[tuple[Shape, Shape], ...] = (((3, 1), (2, 3, 2)), ((), (0, 2)), ((2,), (2,)))
+INDICES: tuple[tuple[Shape, Any], ...] = (
+    ((3,), 1),
+    ((2, 3), (slice(None), -1)),
+    ((2, 3), (slice(None, None, -1), None, slice(0, 3, 2))),
+    ((2, 3), (..., slice(1, None))),
+    ((2, 3), slice(5, None)),
+    ((2, 3), ROWS),
+    ((2, 3), (ROWS, ROWS)),
+    ((2, 2, 3), (ROWS, slice(1), COLUMNS[:, :1])),
+    ((2, 3), MASK),
+    ((2, 3), [0, 0]),
+    ((), ...),
+    ((0, 2), slice(None)),
+)
+
+ELEMENTWISE = [
+    *elementwise("array", "negative positive exp expm1 square sin cos sinh cosh tanh arctan", REAL),
+    *elementwise("array", "log log2 log10 sqrt", POSITIVE),
+    *elementwise("array", "log1p", (-0.8, 2.0)),
+    *elementwise("array", "tan", (-1.2, 1.2)),
+    *elementwise("array", "arcsin arccos", UNIT),
+    *elementwise("array", "absolute sign reciprocal cbrt", NONZERO),
+    *elementwise("array", "floor ceil trunc round", UNROUNDED),
+    *elementwise("array", "isnan isinf isfinite logical_not", REAL),
+    *elementwise("array", "add subtract multiply maximum minimum", REAL, REAL),
+    *elementwise("array", "equal not_equal less less_equal greater greater_equal", REAL, REAL),
+    *elementwise("array", "logical_and logical_or logical_xor", REAL, REAL),
+    *elementwise("array", "divide", REAL, NONZERO),
+    *elementwise("array", "arctan2", NONZERO, NONZERO),
+    *elementwise("array", "floor_divide remainder", ((-2.4, -2.2), (2.2, 2.4)), (0.9, 1.05)),
+    *elementwise("array", "power", POSITIVE, REAL),
+    *elementwise("array", "power_of_arrays", POSITIVE, REAL),
+    *(Case("array.power_of", (POSITIVE,), None, {"exponent": e}) for e in (3, -2, 0.5, 1, 0)),
+    *(Case("array.power", (NONZERO,), None, {"b": b}) for b in (2, 3, -1.0)),
+    Case("array.where", (REAL, REAL), ((2, 3), (3,)), call=lambda op, a, b: op(MASK, a, b)),
+    Case("array.where", (NONZERO,), call=lambda op, x: op(x > 0, x, -2)),
+    Case("array.clip", (UNROUNDED,), None, {"min": -1, "max": 1}),
+    Case("array.clip", (UNROUNDED,), None, {"max": 0.5}),
+    Case("array.clip", (REAL, REAL, REAL), None),
+    Case("array.round", (UNROUNDED,), None, {"decimals": 1}),
+    case("array.astype", (2, 3), dtype=np.dtype(np.float64)),
+    case("array.astype", (2, 3), dtype=np.dtype(np.int64), domain=UNROUNDED),
+    case("array.to_floats", (2, 0), dtype=np.dtype(np.float64)),
+]
+
+REDUCING = [
+    *(
+        case(f"array.{name}", shape, axis=axis, keepdims=keepdims, domain=NONZERO)
+        for name in ("sum", "mean", "prod", "max", "min", "var", "std", "any", "all")
+        for shape, axis, keepdims in REDUCTIONS
+    ),
+    *(
+        case(f"array.{name}", shape, axis=axis, keepdims=keepdims, domain=NONZERO)
+        for name in ("root_sum_square", "root_sum_power")
+        for shape, axis, keepdims in REDUCTIONS
+    ),
+    *(case(f"array.{name}", (2, 3)) for name in ("argmax", "argmin")),
+    *(case(f"array.{name}", (2, 3), axis=axis, keepdims=axis == 0) for name in ("argmax", "argmin") for axis in (0, -1)),
+    *(case(f"array.{name}", (2, 0), axis=1) for name in ("sum", "prod")),
+    *(case(f"array.{name}", (4, 2), axis=0, ddof=1) for name in ("var", "std")),
+    *(case("array.prod", (2, 3), axis=axis, call=with_zero) for axis in (None, 1)),
+    *(case("array.cumsum", (2, 3), axis=axis) for axis in (None, 0, -1)),
+    case("array.running_sum", (0, 2), axis=-2),
+    *(case("array.norm", (2, 3), domain=NONZERO, ord=ord) for ord in (None, "fro", 1, -1, np.inf, -np.inf)),
+    *(case("array.norm", (2, 3), domain=NONZERO, ord=ord, axis=1) for ord in (None, 1, 2, 3, 0, np.inf, -np.inf)),
+    case("array.norm", (2, 3, 2), axis=(0, 2), keepdims=True),
+]
+
+SHAPING = [
+    case("array.reshape", (2, 3), shape=(3, -1)),
+    case("array.reshape", (), shape=(1, 1)),
+    case("array.reshape", (0, 3), shape=(3, 0, 2)),
+    case("array.ravel", (2, 3)),
+    case("array.transpose", (2, 3, 1)),
+    case("array.transpose", (2, 3, 1), axes=(1, -1, 0)),
+    case("array.transpose", ()),
+    case("array.swapaxes", (2, 3, 1), axis1=0, axis2=-1),
+    case("array.matrix_transpose", (2, 3, 1)),
+    case("array.moveaxis", (2, 3, 1), source=(0, 1), destination=(-1, 0)),
+    case("array.squeeze", (1, 3, 1)),
+    case("array.squeeze", (1, 3, 1), axis=-1),
+    case("array.expand_dims", (3,), axis=(0, -1)),
+    *(case("array.broadcast_to", small, shape=large) for small, large in BROADCASTS),
+    *(case("array.sum_to", large, shape=small) for small, large in BROADCASTS),
+    case("array.tile", (2, 1), reps=(2, 1, 3)),
+    case("array.tile", (2,), reps=0),
+    case("array.concatenate", (2, 3), (0, 3), (1, 3), call=on_list),
+    case("array.concatenate", (2, 3), (1,), call=on_list, axis=None),
+    case("array.join", (2, 3), (2, 1), axis=-1),
+    case("array.stack", (2, 3), (2, 3), call=on_list, axis=-1),
+    case("array.vstack", (3,), (2, 3), call=on_list),
+    case("array.hstack", (2, 3), (2, 1), call=on_list),
+    case("array.split", (4, 3), indices_or_sections=2),
+    case("array.split", (2, 3), indices_or_sections=(1,), axis=1),
+    case("array.array_split", (5,), indices_or_sections=3),
+    *(case("array.pad", (3, 4), pad_width=((1, 2), (0, 1)), mode=mode) for mode in ("constant", "edge", "reflect", "symmetric", "wrap")),
+    case("array.pad", (2,), pad_width=1, constant_values=0.5),
+    case("array.pad_with", (0, 2), widths=((1, 1), (0, 2)), value=2),
+    *(case("array.repeat", (2, 3), repeats=repeats, axis=axis) for repeats, axis in ((2, None), (3, 0), (np.array([0, 1, 2]), 1))),
+    *(case("array.flip", (2, 3), axis=axis) for axis in (None, 0, (0, -1))),
+    *(case("array.roll", (2, 3), shift=shift, axis=axis) for shift, axis in ((4, None), (1, 0), ((1, -2), (0, 1)))),
+]
+
+INDEXING = [
+    *(case("array.getitem", shape, index=index) for shape, index in INDICES),
+    *(case("array.scatter_add", np.empty(shape)[index].shape, index=index, shape=shape) for shape, index in INDICES),
+    *(case("array.index_set", shape, np.empty(shape)[index].shape, index=index) for shape, index in INDICES),
+    *(case("array.index_add", shape, np.empty(shape)[index].shape, index=index) for shape, index in INDICES),
+    *(case(f"array.{name}", (2, 3), (3, 1), index=ROWS) for name in ("index_set", "index_add")),
+    *(case("array.take", (2, 3), indices=indices, axis=axis) for indices, axis in ((COLUMNS, None), (1, 0), (COLUMNS, -1))),
+    case("array.take_along_axis", (2, 3), indices=COLUMNS, axis=1),
+    case("array.take_along_axis", (3,), indices=ROWS),
+    case("array.scatter_along_axis", (2, 2), indices=COLUMNS, axis=-1, shape=(2, 3)),
+]
+
+MATRICES: tuple[tuple[Shape, Shape], ...] = (
+    ((2, 3), (3, 4)),
+    ((3,), (3,)),
+    ((3,), (3, 2)),
+    ((2, 3), (3,)),
+    ((2, 1, 3), (3, 2)),
+    ((2, 3), (2, 3, 2)),
+    ((2, 1, 2, 3), (3, 3, 2)),
+    ((3,), (2, 3, 1)),
+    ((2, 3, 1), (1,)),
+    ((2, 0), (0, 3)),
+    ((0, 2, 3), (3, 2)),
+)
+SUBSCRIPTS: tuple[tuple[str, tuple[Shape, ...]], ...] = (
+    ("ij,jk->ik", ((2, 3), (3, 2))),
+    ("ij,kj", ((0, 2), (3, 2))),
+    ("ij,ij->j", ((2, 3), (1, 3))),
+    ("i,j,k", ((2,), (1,), (3,))),
+    (",i->i", ((), (2,))),
+    ("...i,i->...", ((2, 1, 3), (3,))),
+    ("ij->", ((2, 3),)),
+    ("ij->ji", ((2, 3),)),
+    ("ii", ((3, 3),)),
+    ("ii->i", ((3, 3),)),
+    ("iij,j->i", ((2, 2, 3), (3,))),
+)
+
+PRODUCTS = [
+    *(case("array.matmul", a, b) for a, b in MATRICES),
+    *(case("array.dot", a, b) for a, b in (((), (2, 3)), ((3,), (3,)), ((2, 3), (3, 2)), ((2, 3), (2, 3, 2)))),
+    *(case("array.inner", a, b) for a, b in (((), (2,)), ((3,), (3,)), ((2, 3), (4, 3)))),
+    case("array.outer", (2,), (3, 1)),
+    case("array.tensordot", (2, 3, 2), (3, 2, 4)),
+    case("array.tensordot", (2, 3), (2,), axes=0),
+    case("array.tensordot", (2, 3, 2), (3, 4), axes=((1,), (0,))),
+    case("array.tensordot", (2, 3, 2), (2, 3), axes=((2, 1), (0, 1))),
+    *(case("array.einsum", *shapes, call=subscripts_first, subscripts=subscripts) for subscripts, shapes in SUBSCRIPTS),
+    case("array.contraction", (2, 3), (3, 2), subscripts="ab,bc->ca"),
+]
+
+# ---------------------------------------------------------------- opset v20
+
+LABELS = np.array([2, 0, -1])  # the last is masked
+UNEVEN: dict[str, Any] = {"padding": ((1, 0), (0, 2)), "stride": (1, 2), "dilation": (2, 1), "group": 2}
+OVERLAPPING: dict[str, Any] = {"window": (3, 2), "padding": ((1, 0), (0, 1)), "stride": (1, 2)}
+POOLS: tuple[dict[str, Any], ...] = (
+    {},
+    {"mode": 1, "padding": 1, "stride": 1},
+    {"mode": 2, "window": (3, 2), "padding": 1},
+    {"mode": 3, "alpha": 0.5},
+)
+
+V20 = [
+    *elementwise("v20", "relu elu selu", NONZERO),
+    *elementwise("v20", "sigm softplus", REAL),
+    *elementwise("v20", "invx", NONZERO),
+    case("v20.dropout", (3, 4), p=0.3, seed=5, drop=True),
+    case("v20.dropout", (3, 4), p=0.3, drop=False),
+    case("v20.masked_dropout", (3, 4), p=0.3, seed=5),
+    case("v20.masked_dropout", (2, 0), p=1),
+    case("v20.mat", (2, 3, 1, 2)),
+    case("v20.mat", (2, 3, 1, 2), dims=2),
+    case("v20.bmm", (2, 3, 1), (2, 1, 4)),
+    case("v20.bmm", (2, 3, 2), (2, 1, 3), transA=True, transB=True),
+    case("v20.bmm", (2, 0, 3), (2, 3, 2)),
+    *(
+        case(f"v20.{name}", shape, axis=axis)
+        for name in ("softmax", "logsoftmax", "logsumexp")
+        for shape, axis in (((2, 3), None), ((2, 3), 1), ((2, 3, 2), (0, -1)), ((), None), ((0, 3), 1), ((1, 3), 0))
+    ),
+    case("v20.logsumexp", (2, 3), axis=-1, keepdims=True),
+    case("v20.nll", (3, 4), labels=LABELS),
+    case("v20.nll", (4, 3), labels=LABELS, axis=0, call=lambda op, x, **options: op(x, average=False, **options)[0]),
+    case("v20.bce", (4,), labels=np.array([0, 1, 1, 0])),
+    case("v20.logistic", (2, 2), labels=np.array([[-1, 1], [1, 1]])),
+    case("v20.conv4", (2, 2, 2), (2, 2, 4)),
+    case("v20.conv4", (2, 1, 2, 3), (2, 1, 4, 5)),
+    case("v20.conv4", (2, 2, 2, 2), (1, 2, 4, 3), mode=1, padding=1, stride=2, alpha=0.5),
+    case("v20.conv4", (4, 1, 2, 2), (2, 2, 5, 4), **UNEVEN),
+    case("v20.conv4", (1, 2, 1, 2, 2), (1, 2, 2, 3, 3), padding=(0, 1, 0)),
+    case("v20.conv4", (2, 1, 2, 2), (0, 1, 3, 3)),
+    case("v20.conv4_x", (2, 2, 2), (2, 2, 3), x_shape=(2, 2, 4)),
+    case("v20.conv4_x", (4, 1, 2, 2), (2, 4, 4, 3), x_shape=(2, 2, 5, 4), **UNEVEN),
+    case("v20.conv4_w", (2, 2, 4), (2, 2, 3), w_shape=(2, 2, 2)),
+    case("v20.conv4_w", (2, 2, 5, 4), (2, 4, 4, 3), w_shape=(4, 1, 2, 2), mode=1, **UNEVEN),
+    *(
+        case("v20.conv_bias_act", (2, 1, 2, 2), (2, 1, 3, 3), (2, 1, 1), activation=activation)
+        for activation in ("identity", "relu", "sigm", "tanh", "elu", "selu")
+    ),
+    case("v20.conv_bias_act", (2, 1, 2, 2), (2, 1, 3, 3), activation="tanh"),
+    case("v20.conv_bias_act", (2, 2, 2), (1, 2, 3), (1, 2, 1), (1, 2, 2), activation="sigm", padding=((1, 0),), stride=2, beta=0.5),
+    case("v20.conv_bias_act", (2, 2, 2), (1, 2, 3), (1, 2, 2), call=without_bias, activation="tanh", mode=1),
+    *(
+        case("v20.pool", shape, **options)
+        for shape in ((2, 2, 4, 5), (0, 2, 4, 5))
+        for options in POOLS
+    ),
+    case("v20.max_pool", (2, 1, 5)),
+    case("v20.max_pool", (1, 2, 4, 5), **OVERLAPPING),
+    case("v20.max_pool", (1, 1, 2, 3, 4), window=(2, 2, 3), stride=1),
+    case("v20.max_pool_x", (1, 2, 2, 2), (1, 2, 4, 5), call=with_max_pool),
+    case("v20.max_pool_x", (1, 2, 3, 3), (1, 2, 4, 5), call=with_max_pool, **OVERLAPPING),
+    case("v20.max_pool_at", (1, 2, 4, 5), (1, 2, 4, 5), call=with_max_pool, **OVERLAPPING),
+    case("v20.mean_pool", (2, 1, 5), window=3, padding=1, count_padding=False),
+    case("v20.mean_pool", (1, 1, 2, 3, 4), window=(2, 2, 3), stride=1),
+    case("v20.mean_pool_x", (2, 1, 2), x_shape=(2, 1, 5), window=3, padding=1, count_padding=False),
+    case("v20.mean_pool_x", (1, 2, 2, 2), x_shape=(1, 2, 4, 5)),
+]
+
+CASES: list[Case] = [*ELEMENTWISE, *REDUCING, *SHAPING, *INDEXING, *PRODUCTS, *V20]

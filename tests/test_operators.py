@@ -1,0 +1,77 @@
+"""Every operator of the opsets, as autotape.testing.specifications lists them: gradients to second order, layouts, dtypes.
+
+Each test runs on NumPy's arrays and on the strict array.  An operator with a rule and no case fails.
+"""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+
+import numpy as np
+import pytest
+from hypothesis import Phase, given, settings
+from hypothesis import strategies as st
+
+import autotape as at
+from autotape import backend, opsets, tree
+from autotape.operator import OPERATORS
+from autotape.testing import check_grads
+from autotape.testing.specifications import Case, cases
+from autotape.testing.strategies import LAYOUTS, broadcastable
+
+few = settings(max_examples=5, deadline=None, derandomize=True, database=None, phases=[Phase.generate])  # a seed is nothing to shrink
+every_case = pytest.mark.parametrize("case", cases(), ids=str)
+seeds = st.integers(0, 2**32 - 1)
+layouts = st.sampled_from(sorted(LAYOUTS))
+ROUNDING = {np.dtype(np.float64): 1e-12, np.dtype(np.float32): 1e-4}
+
+
+@pytest.fixture(params=["numpy", "strict"], autouse=True, scope="module")
+def each_backend(request):
+    with backend.use(request.param):
+        yield
+
+
+def drawn(data: st.DataObject, case: Case, dtype: type) -> list[np.ndarray]:
+    """Inputs for a case, each in a layout of its own; for an elementwise one in any shapes that broadcast together."""
+    shapes = data.draw(broadcastable(len(case.domains), 2)) if case.shapes is None else None
+    return [LAYOUTS[data.draw(layouts)](x.astype(dtype)) for x in case.draw(data.draw(seeds), shapes)]
+
+
+def run(case: Case, inputs: list[np.ndarray]) -> list[np.ndarray]:
+    """The results as NumPy arrays; asarray keeps the inputs' layout."""
+    results = tree.leaves(case.function()(*map(at.asarray, inputs)))
+    return [y.numpy() for y in results]
+
+
+@every_case
+@few
+@given(data=st.data())
+def test_gradients_to_second_order(case, data):
+    if not all(y.dtype.kind == "f" for y in run(case, case.draw(0))):
+        return
+    check_grads(case.function(), drawn(data, case, data.draw(st.sampled_from([np.float64, np.float32]))))
+
+
+@every_case
+@few
+@given(data=st.data())
+def test_layout_changes_nothing_and_float32_stays(case, data):
+    dtype = data.draw(st.sampled_from([np.float64, np.float32]))
+    inputs = drawn(data, case, dtype)
+    before = [x.copy() for x in inputs]
+    found, expected = run(case, inputs), run(case, [np.array(x, order="C") for x in inputs])
+    for x, b in zip(inputs, before, strict=True):
+        np.testing.assert_array_equal(x, b)
+    for y, e in zip(found, expected, strict=True):
+        assert y.dtype == (case.options.get("dtype", dtype) if y.dtype.kind == "f" else e.dtype)
+        np.testing.assert_allclose(y, e, ROUNDING[np.dtype(dtype)], ROUNDING[np.dtype(dtype)], strict=True)
+
+
+def test_every_differentiable_operator_has_a_case():
+    for module in pkgutil.iter_modules(opsets.__path__):
+        importlib.import_module(f"autotape.opsets.{module.name}")
+    ours = {name for name, op in OPERATORS.items() if op.rules and op.forward.__module__.startswith("autotape.opsets.")}
+    assert len(ours) > 70
+    assert ours - {case.name for case in cases()} == set()
