@@ -20,10 +20,10 @@ from collections.abc import Callable
 from typing import Any
 
 from . import backend, math_mode
-from .backends.kernels import Shape
+from .backends.kernels import Array, Shape
 from .errors import TapeError
 from .tape import Record, Settings, current, home, is_ours, no_grad, recording
-from .tensor import Tensor
+from .tensor import Tensor, constant
 
 FUSED_AWAY: Any = "fused away"  # what _pending holds once a value that a fused chain skipped was made real after all
 _LIMIT = 4096  # signatures remembered by a rule
@@ -35,6 +35,8 @@ class Pending(Tensor):
     __slots__ = ()
 
     def __getattr__(self, name: str) -> Any:  # reached only when a slot is unset
+        if name == "_array" and _is_elsewhere(d := self._pending):
+            return _value(d)
         force(self)
         return getattr(self, name)
 
@@ -57,6 +59,11 @@ class Deferred:
         self.residual: Tensor | None = None
         self.key: Any = None  # by which the rule remembers the chain, where this is its first value
         self.fused = False  # whether the chain ran as one operator
+
+    def run(self, args: Any) -> Tensor:
+        """The plain operator on these inputs, now."""
+        y: Tensor = self.op.eager(*args, **dict(zip(self.op.options, self.options, strict=True)))
+        return y
 
 
 class Rule:
@@ -160,9 +167,9 @@ def force(h: Pending) -> None:
     d = h._pending
     if type(d) is not Deferred:
         return
+    if _is_elsewhere(d):
+        raise TapeError(f"{d.op.name}: its pending result is being recorded in another thread or task; pass its value (t.numpy())")
     record = d.record if d.record is not None and d.record.is_live else None
-    if record is not None and not is_ours(record):
-        raise TapeError(f"{d.op.name}: its pending result is being recorded in another thread or task; there t.numpy() makes it real")
     if d.fused and d.key is not None:
         d.rule.remember(d.key, None)  # the convolution runs a second time: not worth fusing
     for x in d.args:
@@ -171,10 +178,21 @@ def force(h: Pending) -> None:
     with d.settings.restored() as there:
         if record is not current():
             there.enter_context(no_grad() if record is None else recording(record))
-        y = d.op.eager(*d.args, **dict(zip(d.op.options, d.options, strict=True)))
+        y = d.run(d.args)
     h._array, h._id = y._array, y._id
     h.__class__ = Tensor  # type: ignore[assignment]
     h._pending = FUSED_AWAY if d.fused else None
+
+
+def _is_elsewhere(d: Any) -> bool:
+    """Whether a pending value is to be recorded on a tape that another thread or task opened."""
+    return type(d) is Deferred and d.record is not None and d.record.is_live and not is_ours(d.record)
+
+
+def _value(d: Deferred) -> Array:
+    """The value alone, which may be looked at anywhere."""
+    with d.settings.restored(), no_grad():
+        return d.run([constant(x._array) if isinstance(x, Tensor) else x for x in d.args])._array
 
 
 def _sweep(record: Record) -> None:

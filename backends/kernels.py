@@ -4,7 +4,7 @@ A backend is one object that has all of these attributes for one array type.  An
 current one with `autotape.kernels()` and calls its kernels on raw arrays; no kernel knows of tapes or Tensors.
 
 What every kernel promises:
-- inputs are never changed; any strides, 0-d and empty arrays are taken;
+- inputs are never changed; any strides, 0-d and empty arrays are taken, and results may have any memory order;
 - the result is an array (0-d stays 0-d, never a NumPy scalar) of the inputs' dtype, promoted as NumPy does;
   it may be a view of an input only where this file says "view";
 - NaN and infinities come out as NumPy gives them;
@@ -178,11 +178,12 @@ class Kernels(Protocol):
     # -- normalisation; axis as for reductions
     def softmax(self, x: Array, axis: Any) -> Array: ...
     def logsoftmax(self, x: Array, axis: Any) -> Array: ...
-    def logsumexp(self, x: Array, axis: Any, keepdims: bool) -> Array: ...
+    def logsumexp(self, x: Array, axis: Any, keepdims: bool) -> Array:
+        """log(sum(exp(x))); -inf, without a warning, where all elements are."""
 
     # -- convolution of x (N, C, *spatial) by w (K, C/group, *window), 1 to 3 spatial axes, y (N, K, *output)
     def conv(self, w: Array, x: Array, geometry: Geometry, alpha: float) -> Array:
-        """alpha * (x convolved with w)."""
+        """alpha * (x convolved with w); empty where no window fits by one position, ValueError where the geometry gives less."""
 
     def conv_x(self, w: Array, dy: Array, x_shape: Shape, geometry: Geometry, alpha: float) -> Array:
         """The transpose of conv in x: the cotangent of x for the cotangent dy of y."""
@@ -193,12 +194,13 @@ class Kernels(Protocol):
     def conv_bias_act(
         self, w: Array, x: Array, b: Array | None, z: Array | None, activation: str, geometry: Geometry, alpha: float, beta: float
     ) -> Array:
-        """activation(alpha * conv(w, x) + beta * z + b) in one call.
+        """activation((alpha * conv(w, x) + beta * z) + b) in one call.
 
         b broadcasts to y (one value a channel), z has y's shape; activation is "identity", "relu", "sigm", "tanh", "elu" or "selu".
         """
 
-    # -- pooling of x (N, C, *spatial); group and flip of the geometry don't count
+    # -- pooling of x (N, C, *spatial); group and flip of the geometry don't count.  A window that lies wholly in the padding
+    # has maximum -inf, which passes no cotangent, and mean 0.
     def max_pool(self, x: Array, geometry: Geometry) -> Array:
         """The maximum of each window, padding left out; a window that holds NaN gives NaN."""
 
@@ -216,4 +218,4 @@ class Kernels(Protocol):
 
     # -- randomness
     def uniform(self, seed: int, shape: Shape, dtype: Any) -> Array:
-        """Uniform numbers in [0, 1): a function of seed and shape alone (Philox 4x64-10, NumPy's stream)."""
+        """Uniform numbers in [0, 1): a function of seed, shape and dtype alone (Philox 4x64-10, NumPy's stream)."""

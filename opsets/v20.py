@@ -128,7 +128,7 @@ def dropout(x, p=0.5, *, seed=None, drop=None):
 def masked_dropout(x, p=0.5, seed=0):
     """dropout that always drops: x / (1 - p) where a uniform number drawn from `seed` is above p, else 0."""
     k = kernels()
-    mask = k.greater(k.uniform(seed, x.shape, x.dtype), k.scalar(p, x.dtype))
+    mask = k.greater(k.uniform(seed, x.shape, np.float32), k.scalar(p, np.float32))  # the same choice for every dtype of x
     return k.where(mask, k.multiply(x, k.scalar(kept_scale(p), x.dtype)), k.scalar(0, x.dtype)), mask
 
 

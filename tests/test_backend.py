@@ -119,7 +119,7 @@ def test_an_entry_point_is_found(entry_points):
         assert type(k).__name__ == "Mine"
     reason = backend.available()["other"]
     assert "no_such_module_of_a_test" in reason and "installed" in reason
-    with pytest.raises(BackendError, match="'other' can't be used here: .*no_such_module_of_a_test"):
+    with pytest.raises(BackendError, match=r"'other' can't be used here: .*no_such_module_of_a_test"):
         backend.use("other")
 
 
@@ -145,7 +145,7 @@ def test_unknown_and_unavailable_backends_say_so(act):
     with pytest.raises(BackendError, match=r"backend 'nunpy' is unknown: known are 'numpy'.*'broken'.*and 'auto'"):
         act("nunpy")
     for _ in range(2):
-        with pytest.raises(BackendError, match="backend 'broken' can't be used here: it needs a Connection Machine: pip install cm5"):
+        with pytest.raises(BackendError, match=r"backend 'broken' can't be used here: it needs a Connection Machine: pip install cm5"):
             act("broken")
     assert backend.get() == "numpy" and issubclass(BackendError, OperatorError)
 
@@ -168,7 +168,18 @@ def test_a_backend_whose_library_fails_to_load_is_unavailable_not_fatal():
         backend.use("crashes")
 
 
-@pytest.mark.parametrize(("name", "source", "kind"), [("", Mine, ValueError), ("auto", Mine, ValueError), ("numpy", Mine, ValueError), ("a", 3, TypeError), ("a", "module", TypeError), ("a", None, TypeError), ("a", Mine(), TypeError)])
+@pytest.mark.parametrize(
+    ("name", "source", "kind"),
+    [
+        ("", Mine, ValueError),
+        ("auto", Mine, ValueError),
+        ("numpy", Mine, ValueError),
+        ("a", 3, TypeError),
+        ("a", "module", TypeError),
+        ("a", None, TypeError),
+        ("a", Mine(), TypeError),
+    ],
+)
 def test_register_refuses(name, source, kind):
     before = backend.names()
     with pytest.raises(kind, match="backend"):
@@ -203,7 +214,8 @@ def test_one_table_a_backend_even_when_threads_load_it_at_once():
 
 def test_importing_autotape_asks_for_no_entry_points_and_imports_no_other_backend():
     code = (
-        "import sys, importlib.metadata as m; m.entry_points = lambda **k: 1 / 0; import autotape as at; at.backend.set('numpy'); at.backend.set('auto');"
+        "import sys, importlib.metadata as m; m.entry_points = lambda **k: 1 / 0;"
+        "import autotape as at; at.backend.set('numpy'); at.backend.set('auto');"
         "assert not [n for n in sys.modules if 'onednn' in n or 'cuda' in n or 'cudnn' in n or n == 'torch']"
     )
     subprocess.run([sys.executable, "-c", code], check=True, cwd=Path(at.__file__).parents[1])
@@ -241,7 +253,10 @@ def test_17_an_array_of_another_backend_raises_naming_both(name):
     for theirs in (strict, raw) if name not in ("operator", "reflected") else (strict,):
         with pytest.raises(BackendError, match=r"'numpy' works on ndarray, but met .*StrictArray\(2, 3\) float64.*x\.to\('numpy'\)"):
             call(theirs, here)
-    with backend.use("strict"), pytest.raises(BackendError, match=r"'strict' works on StrictArray, but met .*ndarray\(2, 3\) float64.*x\.to\('strict'\)"):
+    with (
+        backend.use("strict"),
+        pytest.raises(BackendError, match=r"'strict' works on StrictArray, but met .*ndarray\(2, 3\) float64.*x\.to\('strict'\)"),
+    ):
         call(here, strict)
     if name not in ("operator", "reflected"):
         with pytest.raises(BackendError, match="Foreign"):
@@ -290,7 +305,7 @@ def test_17_params_live_on_their_backend():
         p + 1
     p.value = at.array(X)  # NumPy's are brought over, others are not
     assert type(p.value) is StrictArray
-    with pytest.raises(BackendError, match="'numpy'.*StrictArray"):
+    with pytest.raises(BackendError, match=r"'numpy'.*StrictArray"):
         at.Param(X).value = at.array(X).to("strict")
 
 
@@ -323,10 +338,11 @@ OUT = K.conv(FILTERS, IMAGES, G, 1.0)
 POOLED = K.max_pool(IMAGES, G)
 EXAMPLES = {
     "copy": [X], "astype": [X, np.float32], "sum_to": [X, (3,)], "round": [X, 1], "where": [X > 0, X, -X],
-    "sum": [X, 0, False], "prod": [X, (0, 1), True], "max": [X, None, False], "min": [X, -1, True], "any": [X > 9, 0, False], "all": [X > 0, None, False],
-    "argmax": [X, 1, True], "argmin": [X, None, False], "cumsum": [X, 1], "reshape": [X, (3, 2)], "transpose": [X, (1, 0)], "broadcast_to": [X, (2, 2, 3)],
-    "concatenate": [[X, X], -1], "pad": [X, ((1, 0), (0, 2)), 7], "getitem": [X, (0, slice(None, None, -1))], "scatter_add": [X, ([0, 0],), (4, 3)],
-    "index_set": [X, 1, X[0]], "take_along_axis": [X, np.array([[0], [2]]), 1], "scatter_along_axis": [X[:, :1], np.array([[0], [2]]), 1, (2, 3)],
+    "sum": [X, 0, False], "prod": [X, (0, 1), True], "max": [X, None, False], "min": [X, -1, True],
+    "any": [X > 9, 0, False], "all": [X > 0, None, False], "argmax": [X, 1, True], "argmin": [X, None, False], "cumsum": [X, 1],
+    "reshape": [X, (3, 2)], "transpose": [X, (1, 0)], "broadcast_to": [X, (2, 2, 3)], "concatenate": [[X, X], -1],
+    "pad": [X, ((1, 0), (0, 2)), 7], "getitem": [X, (0, slice(None, None, -1))], "scatter_add": [X, ([0, 0],), (4, 3)], "index_set": [X, 1, X[0]],
+    "take_along_axis": [X, np.array([[0], [2]]), 1], "scatter_along_axis": [X[:, :1], np.array([[0], [2]]), 1, (2, 3)],
     "matmul": [X, X.T], "einsum": ["ij,kj->ik", [X, X]], "softmax": [X, 1], "logsoftmax": [X, None], "logsumexp": [X, 0, True],
     "conv": [FILTERS, IMAGES, G, 1.0], "conv_x": [FILTERS, OUT, IMAGES.shape, G, 2.0], "conv_w": [IMAGES, OUT, FILTERS.shape, G, 1.0],
     "conv_bias_act": [FILTERS, IMAGES, np.ones((5, 1, 1)), OUT * 2, "tanh", G, 1.0, 0.5],
@@ -396,10 +412,18 @@ def test_06_elementwise_kernels_keep_0d_and_empty_arrays(name):
         assert type(y) is np.ndarray and y.shape == shape
 
 
-@pytest.mark.parametrize("name", ["sum", "prod", "max", "min", "any", "all", "argmax", "argmin", "matmul", "einsum", "getitem", "logsumexp", "where", "sum_to"])
+@pytest.mark.parametrize(
+    "name", ["sum", "prod", "max", "min", "any", "all", "argmax", "argmin", "matmul", "einsum", "getitem", "logsumexp", "where", "sum_to"]
+)
 def test_06_reductions_give_0d_arrays(name):
     v = X[0]
-    args = {"matmul": [v, v], "einsum": ["i,i->", [v, v]], "getitem": [v, 1], "where": [v[0] > np.zeros(()), np.ones(()), np.zeros(())], "sum_to": [v, ()]}.get(name, [v, None, False])
+    args = {
+        "matmul": [v, v],
+        "einsum": ["i,i->", [v, v]],
+        "getitem": [v, 1],
+        "where": [v[0] > np.zeros(()), np.ones(()), np.zeros(())],
+        "sum_to": [v, ()],
+    }.get(name, [v, None, False])
     args = args[:3]
     if name == "where":
         args[0] = np.asarray(args[0])
@@ -407,7 +431,26 @@ def test_06_reductions_give_0d_arrays(name):
     assert type(y) is np.ndarray and y.shape == ()
 
 
-@pytest.mark.parametrize(("x", "adopted"), [(X, True), (np.float32(3), True), (np.int64(3), True), ([1, [2][0]], True), ([[1.5], [2]], True), ((1, 2), True), (np.ma.masked_array([1.0]), True), (3.0, False), ("text", False), (None, False), (object(), False), (np.array(["a"]), False), (np.array([None]), False), ([], True)], ids=repr)
+@pytest.mark.parametrize(
+    ("x", "adopted"),
+    [
+        (X, True),
+        (np.float32(3), True),
+        (np.int64(3), True),
+        ([1, [2][0]], True),
+        ([[1.5], [2]], True),
+        ((1, 2), True),
+        (np.ma.masked_array([1.0]), True),
+        (3.0, False),
+        ("text", False),
+        (None, False),
+        (object(), False),
+        (np.array(["a"]), False),
+        (np.array([None]), False),
+        ([], True),
+    ],
+    ids=repr,
+)
 def test_adopt(x, adopted):
     y = K.adopt(x)
     assert (type(y) is np.ndarray and y.dtype.kind in "biufc") if adopted else y is None
@@ -420,7 +463,9 @@ def test_scalars_are_weak_and_keep_their_sign():
         assert type(s) is np.ndarray and s.shape == () and s.dtype == dtype and K.scalar(0.1, np.dtype(dtype)).dtype == dtype
         assert not np.signbit(K.scalar(0.0, np.dtype(dtype))) and np.signbit(K.scalar(-0.0, np.dtype(dtype)))
     integer = np.dtype(np.int64)
-    assert K.scalar(1, integer).dtype == np.int64 and K.scalar(1.0, integer).dtype == np.float64 and K.scalar(True, integer).dtype == np.int64
+    assert (
+        K.scalar(1, integer).dtype == np.int64 and K.scalar(1.0, integer).dtype == np.float64 and K.scalar(True, integer).dtype == np.int64
+    )
     assert K.scalar(1, np.dtype(bool)).dtype == np.int64 and K.scalar(2j, np.dtype(np.float32)).dtype == np.complex64
     with pytest.raises(OverflowError):
         K.scalar(300, np.dtype(np.int8))
@@ -433,7 +478,9 @@ def test_nan_and_infinities_come_out_as_numpy_gives_them():
             args = [x] if name not in ("maximum", "minimum", "add") else [x, x[::-1]]
             np.testing.assert_array_equal(getattr(K, name)(*args), getattr(np, name)(*args))
         np.testing.assert_array_equal(K.where(x > 0, x, np.zeros(())), np.where(x > 0, x, 0))
-        np.testing.assert_array_equal(K.where(np.tile(x, 1000) > 0, np.tile(x, 1000), np.zeros(())), np.where(np.tile(x, 1000) > 0, np.tile(x, 1000), 0))
+        np.testing.assert_array_equal(
+            K.where(np.tile(x, 1000) > 0, np.tile(x, 1000), np.zeros(())), np.where(np.tile(x, 1000) > 0, np.tile(x, 1000), 0)
+        )
         assert np.isnan(K.max(x, None, False)) and np.isnan(K.softmax(x, 0)).all() and np.isnan(K.sum(x, None, False))
 
 
@@ -443,13 +490,34 @@ def test_made_arrays():
         assert y.shape == (2, 0, 3) and y.dtype == np.float32 and (getattr(K, name)((), float) == value).all()
     assert K.full((2,), 7, np.float16).tolist() == [7, 7] and K.full((), 2.5, float).shape == ()
     u = K.uniform(3, (1000,), np.float32)
-    assert u.dtype == np.float32 and 0 <= u.min() and u.max() < 1 and (u == K.uniform(3, (1000,), np.float32)).all() and (u != K.uniform(4, (1000,), np.float32)).any()
+    assert (
+        u.dtype == np.float32
+        and u.min() >= 0
+        and u.max() < 1
+        and (u == K.uniform(3, (1000,), np.float32)).all()
+        and (u != K.uniform(4, (1000,), np.float32)).any()
+    )
     rule = lambda dy: dy  # noqa: E731
     assert K.compile_elementwise(rule) is rule
 
 
-@pytest.mark.parametrize(("name", "args"), [("add", [X, np.ones(4)]), ("matmul", [X, X]), ("reshape", [X, (7,)]), ("concatenate", [[X, np.ones((2, 2, 2))], 0]), ("pad", [X, ((1, 1),), 0]), ("broadcast_to", [X, (3,)]), ("broadcast_to", [X, (4, 3)]), ("einsum", ["ij,jk->ik", [X, X]]), ("transpose", [X, (0, 0)])])
+@pytest.mark.parametrize(
+    ("name", "args"),
+    [
+        ("add", [X, np.ones(4)]),
+        ("matmul", [X, X]),
+        ("reshape", [X, (7,)]),
+        ("concatenate", [[X, np.ones((2, 2, 2))], 0]),
+        ("pad", [X, ((1, 1),), 0]),
+        ("broadcast_to", [X, (3,)]),
+        ("broadcast_to", [X, (4, 3)]),
+        ("einsum", ["ij,jk->ik", [X, X]]),
+        ("transpose", [X, (0, 0)]),
+    ],
+)
 def test_shapes_that_do_not_fit_raise_value_errors(name, args):
     for table in (K, StrictKernels()):
         with pytest.raises(ValueError):
-            getattr(table, name)(*[table.adopt(a) if isinstance(a, np.ndarray) else [table.adopt(b) for b in a] if isinstance(a, list) else a for a in args])
+            getattr(table, name)(
+                *[table.adopt(a) if isinstance(a, np.ndarray) else [table.adopt(b) for b in a] if isinstance(a, list) else a for a in args]
+            )

@@ -75,7 +75,7 @@ def test_16_overrides_nest_and_give_what_they_set():
             assert backend.get() == "numpy"
         assert backend.get() == "strict"
         with pytest.raises(ZeroDivisionError), backend.use("numpy"):
-            1 // 0
+            raise ZeroDivisionError
         assert backend.get() == "strict"
     assert state() == CLEAN
 
@@ -300,12 +300,11 @@ def test_a_decorated_function_runs_in_many_threads_at_once():
 
 @each_context
 def test_a_context_object_may_be_used_again_but_not_inside_itself(name):
-    make, look = CONTEXTS[name]
+    make, _ = CONTEXTS[name]
     context = make()
     for _ in range(2):
-        with context:
-            with pytest.raises(RuntimeError, match="entered already"):
-                context.__enter__()
+        with context, pytest.raises(RuntimeError, match="entered already"):
+            context.__enter__()
         assert state() == CLEAN
 
 
@@ -314,7 +313,7 @@ def test_a_context_object_may_be_used_again_but_not_inside_itself(name):
 
 @each_context
 def test_10_contexts_left_in_another_order_raise(name):
-    make, look = CONTEXTS[name]
+    make, _ = CONTEXTS[name]
     other = {"no_grad": make, "backend": lambda: backend.use("numpy"), "math_mode": lambda: math_mode.use("pedantic")}[name]
 
     def f(x):
@@ -385,7 +384,7 @@ def test_10_a_generator_that_finishes_inside_its_caller_is_fine():
             yield c * float(k)
 
     close(at.grad(lambda x: sum((x * c).sum() for c in numbers(x)))(X), 6 * X)
-    close(at.grad(lambda x: sum((x * c).sum() for c in [list(suspended(x))[0]]))(X), 2 * X)
+    close(at.grad(lambda x: sum((x * c).sum() for c in list(suspended(x))))(X), 2 * X)
 
 
 def test_10_a_generator_suspended_inside_a_tape_leaves_clean_state():

@@ -131,7 +131,7 @@ def test_a_binary_kernel_is_numpys(name, shape, dropped, layout, a_dtype, b_dtyp
     b = np.abs(b) + 1 if name == "power" else b  # integers refuse negative powers
     with np.errstate(all="ignore"):
         same(getattr(K, name)(a, b), np.asarray(getattr(np, name)(a, b)))
-        same(getattr(K, name)(a, 2), np.asarray(getattr(np, name)(a, 2)))
+        same(getattr(K, name)(a, TABLE.scalar(2, a.dtype)), np.asarray(getattr(np, name)(a, 2)))
 
 
 @pytest.mark.parametrize("dtype", FLOATS)
@@ -143,6 +143,7 @@ def test_sigmoid_is_exact_at_both_ends_and_never_warns(dtype):
     assert y.dtype == dtype
     np.testing.assert_allclose(y, expected.astype(dtype), rtol=4 * np.finfo(dtype).eps, atol=np.finfo(dtype).tiny)
     assert K.sigmoid(np.asarray(0, dtype)).shape == ()
+    np.testing.assert_allclose(K.sigmoid(np.array([0, 1], np.uint8)), [0.5, 1 / (1 + np.exp(-1.0))])
 
 
 @some
@@ -166,7 +167,7 @@ def test_where_takes_the_bits_of_one_or_the_other(shape, layout, dtype, seed, da
             "row": lambda: numbers(rng, shape[-1:], dtype),
             "zero": lambda: np.zeros((), dtype),
             "minus zero": lambda: np.asarray(-0.0).astype(dtype),
-            "number": lambda: data.draw(st.sampled_from([0, 0.0, -0.0, 2])),
+            "number": lambda: TABLE.scalar(data.draw(st.sampled_from([0, 0.0, -0.0, 2, 0.5])), np.dtype(dtype)),
         }[kind]()
 
     mask, a, b = laid_out(rng.random(shape) < 0.5, layout), operand(), operand()
@@ -182,7 +183,9 @@ def test_shapes_and_dtypes_that_do_not_fit_raise():
     with pytest.raises(TypeError):
         K.subtract(np.ones(2, bool), np.ones(2, bool))
     with pytest.raises(ValueError):
-        K.where(np.ones(3000, bool), np.ones(2999), 0.0)
+        K.where(np.ones(3000, bool), np.ones(2999), np.zeros(()))
+    with pytest.raises(TypeError, match="ndarrays, not ndarray and list"):
+        K.where(np.ones(2, bool), np.ones(2), [1.0, 2.0])
 
 
 def test_a_rule_is_its_own_compilation():
@@ -260,6 +263,7 @@ def test_making_copying_and_reshaping_are_numpys(shape, layout, seed):
     same(K.full(shape, 7, np.float32), np.full(shape, 7, np.float32))
     assert TABLE.to_numpy(x) is x and TABLE.astype(x, np.float32) is x
     same(K.astype(x, np.float64), x.astype(np.float64))
+    same(K.astype(x.astype(np.complex128), np.float32), x)
     same(K.reshape(x, (1, -1) if x.size else (0, 2)), x.reshape((1, -1) if x.size else (0, 2)))
     same(K.transpose(x, None), x.T)
     axes = tuple(np.random.default_rng(seed).permutation(x.ndim).tolist())
@@ -721,8 +725,17 @@ def test_a_window_that_does_not_fit_is_refused():
     for call in (lambda: K.max_pool(np.ones((1, 1, 3)), g), lambda: K.mean_pool(np.ones((1, 1, 3)), g, True)):
         with pytest.raises(ValueError, match="fit"):
             call()
-    with pytest.raises(ValueError, match="shape"):
-        K.max_pool_x(np.ones((1, 1, 2)), np.ones((1, 1, 5)), np.ones((1, 1, 2)), g)
+    x, y, short = np.ones((1, 1, 6)), np.ones((1, 1, 2)), np.ones((1, 1, 1))
+    for call in (
+        lambda: K.max_pool_x(y, x, short, g),
+        lambda: K.max_pool_x(short, x, y, g),
+        lambda: K.max_pool_at(short, x, y, g),
+        lambda: K.max_pool_at(x, x, short, g),
+        lambda: K.mean_pool_x(short, x.shape, g, True),
+        lambda: K.max_pool(np.ones((1, 6)), g),
+    ):
+        with pytest.raises(ValueError, match=r"shape|spatial"):
+            call()
 
 
 def test_every_image_of_a_network_keeps_its_place_in_either_layout():

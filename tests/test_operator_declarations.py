@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import copy
 import inspect
+import itertools
 import pickle
 import subprocess
 import sys
@@ -69,8 +70,17 @@ def test_18_a_misspelt_name_in_a_rule_fails_at_declaration_and_says_what_there_i
     def f(x, w, *, pad=0):
         return x, w, x, x
 
-    for rule in (lambda du, padd: 0, lambda dy: 0, lambda du, dm: 0, lambda du, pad_shape: 0, lambda du, u_like: 0, lambda du, Pad: 0, lambda needs_x: 0):
-        with pytest.raises(OperatorError, match=r"f: the rule's parameter '\w+' is none of: inputs \['x', 'w'\], options \['pad'\], results \['u', 'v', 'r', 'm'\], cotangents \['du', 'dv', 'dr'\]"):
+    for rule in (
+        lambda du, padd: 0,
+        lambda dy: 0,
+        lambda du, dm: 0,
+        lambda du, pad_shape: 0,
+        lambda du, u_like: 0,
+        lambda du, Pad: 0,
+        lambda needs_x: 0,
+    ):
+        there_are = r"inputs \['x', 'w'\], options \['pad'\], results \['u', 'v', 'r', 'm'\], cotangents \['du', 'dv', 'dr'\]"
+        with pytest.raises(OperatorError, match=r"f: the rule's parameter '\w+' is none of: " + there_are):
             f.backward(rule)
     f.backward("x")(lambda du, dv, dr, x, w, pad, u, v, r, m, x_shape, w_like: None)
 
@@ -154,7 +164,14 @@ def test_18_operators_have_typed_signatures_with_defaults():
         assert f.__name__ == "f" and f.__doc__ == "What f does." and f.__module__ == __name__ and callable(f.__wrapped__)
         assert repr(f.op) == "<operator test_operator_declarations.f(x, w, b, axis, keep)>"
         for t in (X, at.array(X)):
-            for call in (lambda t: f(t, t, kep=1), lambda t: f(t), lambda t: f(), lambda t: f(t, t, None, -1, True), lambda t: f(t, t, x=t), lambda t: f(t, t, t, t, t, t)):
+            for call in (
+                lambda t: f(t, t, kep=1),
+                lambda t: f(t),
+                lambda t: f(),
+                lambda t: f(t, t, None, -1, True),
+                lambda t: f(t, t, x=t),
+                lambda t: f(t, t, t, t, t, t),
+            ):
                 with pytest.raises(TypeError, match="f"):
                     call(t)
             close(np.asarray(f(t, w=W, axis=0, keep=True)), X + W)
@@ -162,7 +179,12 @@ def test_18_operators_have_typed_signatures_with_defaults():
 
 
 def test_18_unknown_options_of_the_opsets_raise():
-    for call in (lambda t: ops.tanh(t, axis=1), lambda t: ops.matmul(t, t.T, foo=1), lambda t: v20.softmax(t, dims=1), lambda t: v20.conv4(t, t, pad=1)):
+    for call in (
+        lambda t: ops.tanh(t, axis=1),
+        lambda t: ops.matmul(t, t.T, foo=1),
+        lambda t: v20.softmax(t, dims=1),
+        lambda t: v20.conv4(t, t, pad=1),
+    ):
         for t in (X, at.array(X)):
             with pytest.raises(TypeError, match="unexpected keyword argument"):
                 call(t)
@@ -178,7 +200,8 @@ def test_21_front_functions_pickle_and_copy():
 
 def test_21_importing_generates_no_front_end():
     code = (
-        "import autotape as at; from autotape.opsets import v20; from autotape.operator import OPERATORS, _first_call; from autotape import tape;"
+        "import autotape as at; from autotape import tape; from autotape.opsets import v20;"
+        "from autotape.operator import OPERATORS, _first_call;"
         "built = [o.name for o in OPERATORS.values() if o.front.__code__ is not _first_call.__code__];"
         "assert len(OPERATORS) > 80 and built == [] and len(tape._operators) == 2, built;"
         "import numpy as np; np.tanh(at.array(1.0));"
@@ -225,7 +248,7 @@ def test_18_a_rule_saves_what_it_names_and_nothing_more():
 
     f.backward("x")(lambda dy, w_shape, axis: dy)
     f.backward("w")(lambda dy, x_like, mask: dy)
-    ((name, ix, iw, w_shape, axis, x_like, mask, fit), *_) = entries(lambda x: f(x, np.float32(2), axis=1), X)
+    ((name, _, iw, w_shape, axis, x_like, mask, fit), *_) = entries(lambda x: f(x, np.float32(2), axis=1), X)
     assert name == "f" and iw == -1 and w_shape == () and axis == 1 and x_like == (X.shape, X.dtype) and mask.dtype == bool
     assert fit[1] == ((), np.float32)
     (entry,) = entries(lambda x: ops.add(x, 1.0), X)
@@ -314,7 +337,7 @@ def test_18_variadic_inputs():
     def _(dy, xs, xs_shape, xs_like, needs, axis):
         asked.append((len(xs), [like.dtype for like in xs_like], needs))
         ends = np.cumsum([0, *(s[axis] for s in xs_shape)])
-        return [ops.getitem(dy, (..., slice(i, j))) for i, j in zip(ends[:-1], ends[1:], strict=True)]
+        return [ops.getitem(dy, (..., slice(i, j))) for i, j in itertools.pairwise(ends)]
 
     asked = []
     check_grads(lambda a, b: joined(a, b * b, a, axis=-1) ** 2, (X, W))
@@ -466,7 +489,7 @@ def test_several_outputs_used_several_times_and_not_at_all():
     check_grads(lambda a, b: (lambda s, d: s * s * d + d * 2 + s)(*f(a, b)), (X, W))
     check_grads(lambda a, b: f(a, b)[1] ** 3, (X, W))
     check_grads(lambda a: f(*f(a, a))[0] ** 2, (X,))
-    close(at.grad(lambda a: (f(a, W) and a.sum()))(X), 1)
+    close(at.grad(lambda a: f(a, W) and a.sum())(X), 1)
     with at.Tape() as t:
         a = t.watch(X)
         s, d = f(a, W)
@@ -633,12 +656,20 @@ def test_an_operator_may_answer_for_a_numpy_function():
 
 def test_operators_take_everything_that_numpy_takes():
     f = scaled()
-    for x, kind in ((X, np.ndarray), (at.array(X), at.Tensor), (at.Param(X), at.Tensor), (X.tolist(), np.ndarray), (2.0, np.ndarray), (np.float32(2), np.ndarray), ([1, 2], np.ndarray)):
+    for x, kind in (
+        (X, np.ndarray),
+        (at.array(X), at.Tensor),
+        (at.Param(X), at.Tensor),
+        (X.tolist(), np.ndarray),
+        (2.0, np.ndarray),
+        (np.float32(2), np.ndarray),
+        ([1, 2], np.ndarray),
+    ):
         y = f(x, k=2.0)
         assert type(y) is kind
         close(np.asarray(y), 2 * np.asarray(x))
     for x in ("text", None, object(), {}):
-        with pytest.raises(TypeError, match="scaled|no array of numbers"):
+        with pytest.raises(TypeError, match=r"scaled|no array of numbers"):
             f(x)
 
 
@@ -647,7 +678,9 @@ def test_17_arrays_of_another_backend_are_told_apart():
         s = at.array(X)
         with pytest.raises(BackendError, match=r"'strict' works on StrictArray.*ndarray"):
             ops.tanh(T_NUMPY)
-    with pytest.raises(BackendError, match=r"tanh: backend 'numpy' works on ndarray, but met x: StrictArray\(4, 3\) float64.*x\.to\('numpy'\)"):
+    with pytest.raises(
+        BackendError, match=r"tanh: backend 'numpy' works on ndarray, but met x: StrictArray\(4, 3\) float64.*x\.to\('numpy'\)"
+    ):
         ops.tanh(s)
 
 

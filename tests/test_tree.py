@@ -119,8 +119,18 @@ def test_registered_classes_are_nodes_everywhere():
 
 
 def trees(leaves):
-    branch = st.sampled_from([list, tuple, lambda xs: Point(*(xs * 2)[:2]) if xs else None, lambda xs: {str(i): x for i, x in enumerate(xs)}, lambda xs: Layer(xs)])
-    return st.recursive(leaves | st.none(), lambda inner: st.builds(lambda make, xs: make(xs), branch, st.lists(inner, max_size=3)), max_leaves=12)
+    branch = st.sampled_from(
+        [
+            list,
+            tuple,
+            lambda xs: Point(*(xs * 2)[:2]) if xs else None,
+            lambda xs: {str(i): x for i, x in enumerate(xs)},
+            lambda xs: Layer(xs),
+        ]
+    )
+    return st.recursive(
+        leaves | st.none(), lambda inner: st.builds(lambda make, xs: make(xs), branch, st.lists(inner, max_size=3)), max_leaves=12
+    )
 
 
 @settings(max_examples=60)

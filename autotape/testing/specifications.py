@@ -338,7 +338,7 @@ V20 = [
     ),
     case("v20.conv_bias_act", (2, 1, 2, 2), (2, 1, 3, 3), activation="tanh"),
     case("v20.conv_bias_act", (2, 2, 2), (1, 2, 3), (1, 2, 1), (1, 2, 2), activation="sigm", padding=((1, 0),), stride=2, beta=0.5),
-    case("v20.conv_bias_act", (2, 2, 2), (1, 2, 3), (1, 2, 2), call=without_bias, activation="tanh", mode=1),
+    case("v20.conv_bias_act", (2, 2, 2), (1, 2, 3), (1, 2, 2), call=without_bias, activation="tanh", mode=1, alpha=2),
     *(
         case("v20.pool", shape, **options)
         for shape in ((2, 2, 4, 5), (0, 2, 4, 5))

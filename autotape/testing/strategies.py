@@ -27,14 +27,15 @@ def _every(step: int, ndim: int) -> tuple[Any, ...]:
 
 def _strided(x: np.ndarray) -> np.ndarray:
     wide = np.full([2 * n for n in x.shape], 7, x.dtype)  # the gaps hold what must not be read
-    view = wide[_every(2, x.ndim)]
+    view: np.ndarray = wide[_every(2, x.ndim)]
     view[...] = x
     return view
 
 
 def _reversed(x: np.ndarray) -> np.ndarray:
     back = _every(-1, x.ndim)
-    return x[back].copy()[back]
+    y: np.ndarray = x[back].copy()[back]
+    return y
 
 
 def _read_only(x: np.ndarray) -> np.ndarray:

@@ -70,15 +70,16 @@ def train(
         scores = apply(p, x)
         return ops.nll(scores, labels), ops.accuracy(scores, labels)
 
+    gradient = value_and_grad(loss, has_aux=True)
+    optimiser, rng = Adam(parameters), np.random.default_rng(seed)
+    batches = math.ceil(len(train_set.labels) / recipe.batch_size)
+
     @QUIET
     def step(x: np.ndarray, labels: np.ndarray) -> tuple[float, float]:
         (value, accuracy), gradients = gradient(parameters, shifted(x, recipe.shift, rng), labels)
         optimiser.step(gradients, recipe.lr * (1 - optimiser.steps / (recipe.epochs * batches)))
         return float(value), float(accuracy)
 
-    gradient = value_and_grad(loss, has_aux=True)
-    optimiser, rng = Adam(parameters), np.random.default_rng(seed)
-    batches = math.ceil(len(train_set.labels) / recipe.batch_size)
     for number in range(1, recipe.epochs + 1):
         start, totals = time.perf_counter(), Totals()
         with bar(batches, f"epoch {number}/{recipe.epochs}") as progress:

@@ -55,9 +55,9 @@ def where(mask: Array, a: Array, b: Array) -> Array:
     """numpy.where; large arrays of floats are selected by their bits, which gives the same bits."""
     if not (isinstance(a, ndarray) and isinstance(b, ndarray)):
         raise TypeError(f"where chooses between ndarrays, not {type(a).__name__} and {type(b).__name__}")  # NumPy would take any object
-    bits = _BITS.get(a.dtype)
-    if bits is None or a.dtype != b.dtype or mask.dtype != bool or mask.size < _BITS_PAY_FROM:
+    if mask.size < _BITS_PAY_FROM or a.dtype not in _BITS or a.dtype != b.dtype or mask.dtype != bool:
         return np.where(mask, a, b)
+    bits = _BITS[a.dtype]
     if _is_zero(b, bits):
         return masked(mask, a)
     if _is_zero(a, bits):
@@ -73,17 +73,10 @@ def _is_zero(x: Array, bits: np.dtype) -> bool:
 
 
 def masked(mask: Array, x: Array, out: Array | None = None) -> Array:
-    """x where the mask is true, +0 elsewhere; unlike x * mask it keeps infinities and NaN in their places."""
+    """x where the mask is true, +0 elsewhere; unlike x * mask it makes no NaN of an infinity."""
     bits = _BITS.get(x.dtype)
-    if bits is None:
-        return np.multiply(x, mask, out=out) if x.dtype.kind in "biu" else _masked_slowly(mask, x, out)
-    if out is not None:
-        np.multiply(x.view(bits), mask, out=out.view(bits))
-        return out
-    return np.multiply(x.view(bits), mask).view(x.dtype)
-
-
-def _masked_slowly(mask: Array, x: Array, out: Array | None) -> Array:
+    if bits is not None:
+        return np.multiply(x.view(bits), mask, out=None if out is None else out.view(bits)).view(x.dtype)
     y = np.where(mask, x, np.zeros((), x.dtype))
     if out is None:
         return y

@@ -1,13 +1,12 @@
 """Pooling, one spatial axis after the other: a window of h x w takes h + w steps, each of them long strided slices.
 
 The last axis goes first, so that the first maximum of a row, and then the first row, is the first maximum in row-major order.
-Slices keep the memory layout that they find, so a network's layout (see convolution.py) passes through.
+Slices keep the memory layout that they find, so a network's layout (see windows.py) passes through.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import reduce
 from math import prod
 from typing import Any
 
@@ -56,7 +55,15 @@ class _Line:
 
 
 def _lines(x_shape: Shape, g: Geometry) -> list[_Line]:
+    if len(x_shape) != 2 + len(g.window):
+        raise ValueError(f"pooling: x {x_shape} must be (N, C, *spatial) with {len(g.window)} spatial axes, as the window {g.window} has")
     return [_Line(x_shape, g, i) for i in reversed(range(len(g.window)))]
+
+
+def _expect(argument: str, shape: Shape, x_shape: Shape, g: Geometry) -> None:
+    expected = (*x_shape[:2], *g.output(x_shape[2:]))
+    if shape != expected:
+        raise ValueError(f"pooling: {argument} has shape {shape}; x {x_shape} gives {expected} for {g}")
 
 
 def _fold(ufunc: np.ufunc, x: Array, line: _Line, empty: Any) -> Array:
@@ -86,44 +93,42 @@ def _least(dtype: np.dtype) -> Any:
     return -np.inf if dtype.kind in "fc" else np.iinfo(dtype).min if dtype.kind in "iu" else False
 
 
-def _stages(x: Array, g: Geometry) -> tuple[list[_Line], list[Array]]:
-    """x pooled along the last axis, then along the last two, and so on; the last stage is max_pool's result."""
-    lines, stages = _lines(x.shape, g), [x]
-    for line in lines:
-        stages.append(_fold(np.maximum, stages[-1], line, _least(x.dtype)))
-    return lines, stages
-
-
 def max_pool(x: Array, geometry: Geometry) -> Array:
     """A window that lies in the padding altogether gives -inf (the least integer, False)."""
-    return _stages(x, geometry)[1][-1]
+    return _stages(x, _lines(x.shape, geometry))[-1]
 
 
 def max_pool_x(dy: Array, x: Array, y: Array, geometry: Geometry) -> Array:
-    lines, stages = _stages_before(x, y, geometry)
-    nan = _has_nan(y)
-    for line, x, y in zip(reversed(lines), reversed(stages[:-1]), reversed(stages[1:]), strict=True):
-        dy = _to_first(dy, x, y, line, nan)
+    steps, nan = _steps(x, y, geometry), _has_nan(y)
+    _expect("dy", dy.shape, x.shape, geometry)
+    for line, before, after in reversed(steps):
+        dy = _to_first(dy, before, after, line, nan)
     return dy
 
 
 def max_pool_at(v: Array, x: Array, y: Array, geometry: Geometry) -> Array:
-    lines, stages = _stages_before(x, y, geometry)
-    nan = _has_nan(y)
-    for line, x, y in zip(lines, stages[:-1], stages[1:], strict=True):
-        v = _from_first(v, x, y, line, nan)
+    if v.shape != x.shape:
+        raise ValueError(f"pooling: v has shape {v.shape} and x {x.shape}; they must be the same")
+    steps, nan = _steps(x, y, geometry), _has_nan(y)
+    for line, before, after in steps:
+        v = _from_first(v, before, after, line, nan)
     return v
 
 
-def _stages_before(x: Array, y: Array, g: Geometry) -> tuple[list[_Line], list[Array]]:
-    """_stages, of which the last one is known: y."""
-    lines = _lines(x.shape, g)
-    if y.shape != reduce(lambda shape, line: line.shape(shape), lines, x.shape):
-        raise ValueError(f"max_pool: y has shape {y.shape}, which is not what x {x.shape} gives for {g}")
+def _stages(x: Array, lines: list[_Line]) -> list[Array]:
+    """x, x pooled along the first of these lines, along the first two, and so on."""
     stages = [x]
-    for line in lines[:-1]:
+    for line in lines:
         stages.append(_fold(np.maximum, stages[-1], line, _least(x.dtype)))
-    return lines, [*stages, y]
+    return stages
+
+
+def _steps(x: Array, y: Array, g: Geometry) -> list[tuple[_Line, Array, Array]]:
+    """Each line with what max_pool has before and after it; after the last one that is y."""
+    lines = _lines(x.shape, g)
+    _expect("y", y.shape, x.shape, g)
+    stages = [*_stages(x, lines[:-1]), y]
+    return list(zip(lines, stages[:-1], stages[1:], strict=True))
 
 
 def _has_nan(y: Array) -> bool:
@@ -182,8 +187,8 @@ def mean_pool(x: Array, geometry: Geometry, count_padding: bool) -> Array:
 
 
 def mean_pool_x(dy: Array, x_shape: Shape, geometry: Geometry, count_padding: bool) -> Array:
-    lines = _lines(x_shape, geometry)
-    shapes = [x_shape]
+    lines, shapes = _lines(x_shape, geometry), [x_shape]
+    _expect("dy", dy.shape, x_shape, geometry)
     for line in lines[:-1]:
         shapes.append(line.shape(shapes[-1]))
     dx = _per_count(dy, x_shape, geometry, count_padding)

@@ -36,10 +36,12 @@ def sum_to(x: Array, shape: Shape) -> Array:
     if x.shape == shape:
         return x
     lead = x.ndim - len(shape)
-    axes = (*range(lead), *(lead + i for i, n in enumerate(shape) if n == 1 and x.shape[lead + i] != 1))
+    if lead > 0 and x.shape[lead:] == shape:
+        return asarray(np.add.reduce(x, 0 if lead == 1 else tuple(range(lead)), x.dtype))
     if lead < 0 or any(n not in (1, m) for n, m in zip(shape, x.shape[lead:], strict=True)):
         raise ValueError(f"sum_to: shape {shape} doesn't broadcast to {x.shape}")
-    return asarray(np.add.reduce(x, axes, x.dtype) if axes else x).reshape(shape)
+    ones = (lead + i for i, n in enumerate(shape) if n == 1)
+    return asarray(np.add.reduce(x, (*range(lead), *ones), x.dtype)).reshape(shape)
 
 
 KERNELS: dict[str, Callable[..., Any]] = {

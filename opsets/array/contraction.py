@@ -56,7 +56,7 @@ def cotangent(i, dy, xs, shape, subscripts):
     if known != target:
         lengths = iter(d.shape)
         d = reshape(d, tuple(next(lengths) if c in known else 1 for c in target))
-        d = broadcast_to(d, tuple(m if c in known else n for c, m, n in zip(target, d.shape, shape, strict=True)))
+    d = broadcast_to(d, np.broadcast_shapes(d.shape, shape))  # an axis that the others lack, or have with length 1
     return sum_to(d, shape)  # an axis of length 1 that a longer one of the same letter stretched
 
 
