@@ -15,12 +15,12 @@ transform ends, `settle` makes real what somebody still holds.
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable
+from sys import getrefcount
 from typing import Any
 
 from . import backend, math_mode
-from .backends.kernels import Array, Shape
+from .backends.kernels import Array, Kernels, Shape
 from .errors import TapeError
 from .tape import Record, Settings, current, home, is_ours, no_grad, recording
 from .tensor import Tensor, constant
@@ -35,128 +35,184 @@ class Pending(Tensor):
     __slots__ = ()
 
     def __getattr__(self, name: str) -> Any:  # reached only when a slot is unset
-        if name == "_array" and _is_elsewhere(d := self._pending):
-            return _value(d)
+        call = self._pending
+        if isinstance(call, (Chain, Link)) and (record := _elsewhere(_chain(call))) is not None and name in ("_array", "_id"):
+            return _value(call) if name == "_array" else record.base
         force(self)
         return getattr(self, name)
 
     @property
     def dtype(self) -> Any:
-        deferred = self._pending
-        return deferred.dtype if type(deferred) is Deferred else self._array.dtype
+        call = self._pending
+        return _chain(call).plan.dtype if isinstance(call, (Chain, Link)) else self._array.dtype
 
 
-class Deferred:
-    """A call that was not made: the operator, its inputs and options, where it belongs, and what its chain has so far."""
+class Chain:
+    """The deferred call that starts a chain, and what belongs to the whole of it."""
 
-    __slots__ = ("args", "bias", "dtype", "fused", "key", "op", "options", "record", "residual", "rule", "settings", "start")
+    __slots__ = ("args", "fused", "kernels", "mode", "options", "plan", "record")
+    args: tuple[Tensor, Tensor]
+    options: tuple[Any, ...]
+    plan: Plan
+    record: Record | None
+    kernels: Kernels
+    mode: str
+    fused: bool  # whether a chain that starts here has run as one operator
 
-    def __init__(self, rule: Rule, op: Any, args: tuple[Any, ...], options: tuple[Any, ...], dtype: Any) -> None:
-        self.rule, self.op, self.args, self.options, self.dtype = rule, op, args, options, dtype
-        self.record, self.settings = current(), Settings.now()
-        self.start: Pending | None = None  # the chain's first value, where this is a later one
-        self.bias: Tensor | None = None
-        self.residual: Tensor | None = None
-        self.key: Any = None  # by which the rule remembers the chain, where this is its first value
-        self.fused = False  # whether the chain ran as one operator
 
-    def run(self, args: Any) -> Tensor:
-        """The plain operator on these inputs, now."""
-        y: Tensor = self.op.eager(*args, **dict(zip(self.op.options, self.options, strict=True)))
-        return y
+class Link:
+    """A deferred call further on: start + bias, or + residual."""
+
+    __slots__ = ("args", "bias", "chain", "fused", "residual", "start")
+    args: tuple[Any, ...]
+    chain: Chain
+    start: Pending  # the chain's first value
+    bias: Tensor | None
+    residual: Tensor | None
+    fused: bool
+
+
+class Plan:
+    """What a rule knows of one signature, that is of the inputs' shapes, dtype and options."""
+
+    __slots__ = ("arguments", "biases", "dtype", "pays", "rule", "shape")
+
+    def __init__(self, rule: Rule, shape: Shape, dtype: Any, arguments: dict[Any, tuple[Any, ...]], pays: bool) -> None:
+        self.rule, self.shape, self.dtype = rule, shape, dtype
+        self.biases: set[Shape] = set()
+        self.arguments = arguments  # by the operator that ends a chain: the options of the fused one
+        self.pays = pays  # False once a chain had to be computed again
+
+
+    def is_bias(self, shape: Shape) -> bool:
+        """Whether adding an operand of this shape adds a bias; `biases` remembers those that do."""
+        if found := self.rule.when(self.shape, shape):
+            self.biases.add(shape)
+        return found
 
 
 class Rule:
     """One declaration of `fuse`, and what it has learnt."""
 
     def __init__(self, start: Any, join: Any, ends: dict[Any, str], into: Any, when: Callable[[Shape, Shape], bool]) -> None:
-        self.start, self.join, self.into, self.when = start, join, into, when
-        self.ends = ends
-        self.shapes: dict[Any, Shape | None] = {}  # (input shapes, options) -> the result's shape; None: not worth fusing
+        self.start, self.join, self.ends, self.into, self.when = start, join, ends, into, when
+        self.next = {join: _join, **dict.fromkeys(ends, _finish)}
+        self.plans: dict[Any, Plan] = {}
 
-    def remember(self, key: Any, shape: Shape | None) -> Shape | None:
-        if len(self.shapes) >= _LIMIT:
-            self.shapes.clear()
-        self.shapes[key] = shape
-        return shape
-
-    def extend(self, op: Any, args: tuple[Any, ...], h: Pending) -> Tensor | None:
-        """The chain of pending h taken one operator further, by another pending value or the fused result; None if it does not fit."""
-        d = h._pending
-        if op is not self.join:
-            return self._finish(d, h, self.ends[op])
-        other = args[1] if args[0] is h else args[0]
-        if type(other) is not Tensor or other._array.dtype is not d.dtype:
-            return None
-        if d.bias is None and self.when(h._shape, other._shape):
-            bias, residual = other, d.residual
-        elif d.residual is None and other._shape == h._shape:
-            bias, residual = d.bias, other
-        else:
-            return None
-        longer = Deferred(self, op, args, (), d.dtype)
-        longer.start, longer.bias, longer.residual = h if d.start is None else d.start, bias, residual
-        return _pend(h._shape, longer)
-
-    def _finish(self, d: Deferred, h: Pending, activation: str) -> Tensor | None:
-        start = h if d.start is None else d.start
-        if type(start) is not Pending:  # made real meanwhile: its value is there already
-            return None
-        first = start._pending
-        w, x = first.args
-        options = dict(zip(first.op.options, first.options, strict=True))
-        y: Tensor = self.into.eager(w, x, d.bias, d.residual, activation=activation, **options)
-        first.fused = d.fused = True
-        return y
+    def plan(self, key: Any) -> Plan:
+        """The plan of a signature that is met for the first time.  Raises what its shapes deserve."""
+        first, second, dtype, options = key
+        shape = self.start.shape_of(first, second, *options)
+        given = {p.name: p.default for p in self.into.parameters if p.name in self.into.options}
+        given |= dict(zip(self.start.options, options, strict=True))
+        arguments = {end: tuple((given | {"activation": name}).values()) for end, name in self.ends.items()}
+        if len(self.plans) >= _LIMIT:
+            self.plans.clear()
+        plan = self.plans[key] = Plan(self, shape, dtype, arguments, dtype.kind == "f")  # integers have other activations
+        return plan
 
 
 def fuse(start: Any, join: Any, ends: dict[Any, str], *, into: Any, when: Callable[[Shape, Shape], bool]) -> None:
     """Declare that start -> join -> end becomes one call of `into`.
 
     start, join, into and the keys of ends are operators; start has a shape function and two inputs.  into takes start's
-    inputs and options, optional inputs bias and residual, and activation=ends[end].  when(shape of start's result, shape
-    of the other operand) says whether join adds a bias.
+    inputs, optional inputs bias and residual, and start's options beside activation=ends[end].  when(shape of start's
+    result, shape of the other operand) says whether join adds a bias.
     """
+    for op in (join.op, *(end.op for end in ends)):
+        op.extend_chains()
     start.op.fusion = Rule(start.op, join.op, {end.op: name for end, name in ends.items()}, into.op, when)
 
 
-def defer(op: Any, args: tuple[Tensor, Tensor], options: tuple[Any, ...]) -> Pending | None:
+def defer(op: Any, args: tuple[Tensor, Tensor], options: tuple[Any, ...], mode: str) -> Pending | None:
     """Remember a call that starts a chain instead of making it.  None: make it now.  Raises what the call's shapes deserve."""
-    rule, (a, b) = op.fusion, args
-    if rule is None or a._array.dtype is not b._array.dtype or a._array.dtype.kind != "f":
-        return None  # integers have other activations; what else is wrong the kernel says, here and now
-    key = (a._shape, b._shape, options)
+    rule: Rule | None = op.fusion
+    first, second = args
+    dtype = first._array.dtype
+    if rule is None or dtype is not second._array.dtype:
+        return None  # let the kernel say what is wrong, here and now
+    key = (first._shape, second._shape, dtype, options)
     try:
-        shape = rule.shapes[key] if key in rule.shapes else rule.remember(key, op.shape_of(a._shape, b._shape, *options))
+        plan = rule.plans.get(key)
     except TypeError:  # options that can't be hashed, such as lists
         return None
-    if shape is None:
+    if plan is None:
+        plan = rule.plan(key)
+    if not plan.pays:
         return None
-    d = Deferred(rule, op, args, options, a._array.dtype)
-    d.key = key
-    return _pend(shape, d)
+    chain = Chain()
+    chain.args, chain.options, chain.plan, chain.fused = args, options, plan, False
+    chain.record, chain.kernels, chain.mode = current(), backend.kernels(), mode
+    return _pend(plan.shape, chain)
 
 
-def _pend(shape: Shape, deferred: Deferred) -> Pending:
+def extend(op: Any, args: tuple[Any, ...], h: Pending, own: Callable[[Any], Any]) -> Tensor | None:
+    """The chain of pending h taken one operator further: a pending value, or the fused operator's result; None if it does not fit.
+
+    own(x) makes an operand a Tensor whose memory nobody overwrites.
+    """
+    call = h._pending
+    if type(call) is Link:
+        chain, link = call.chain, call
+    elif type(call) is Chain:
+        chain, link = call, None
+    else:
+        return None
+    step = chain.plan.rule.next.get(op)
+    if step is None or chain.record is not current() or chain.kernels is not backend.kernels() or math_mode.get() == "pedantic":
+        return None
+    return step(op, args, h, chain, link, own)
+
+
+def _join(op: Any, args: tuple[Any, ...], h: Pending, chain: Chain, link: Link | None, own: Callable[[Any], Any]) -> Pending | None:
+    """h + bias or h + residual: pending still."""
+    other = args[1] if args[0] is h else args[0]
+    if type(other) is not Tensor:
+        other = own(other)
+        args = (h, other) if args[0] is h else (other, h)
+    plan, shape = chain.plan, h._shape
+    if type(other) is not Tensor or other._array.dtype is not plan.dtype:
+        return None
+    longer = Link()
+    if link is None:
+        longer.start, longer.bias, longer.residual = h, None, None
+    else:
+        longer.start, longer.bias, longer.residual = link.start, link.bias, link.residual
+    if longer.bias is None and (other._shape in plan.biases or plan.is_bias(other._shape)):
+        longer.bias = other
+    elif longer.residual is None and other._shape == shape:
+        longer.residual = other
+    else:
+        return None
+    longer.args, longer.chain, longer.fused = args, chain, False
+    return _pend(shape, longer)
+
+
+def _finish(op: Any, args: tuple[Any, ...], h: Pending, chain: Chain, link: Link | None, own: Callable[[Any], Any]) -> Tensor | None:
+    """An activation of h: the fused operator."""
+    if link is not None and type(link.start) is not Pending:  # made real meanwhile: its value is there already
+        return None
+    plan, (first, second) = chain.plan, chain.args
+    if link is None:
+        y: Tensor = plan.rule.into.eager(first, second, None, None, *plan.arguments[op])
+    else:
+        y = plan.rule.into.eager(first, second, link.bias, link.residual, *plan.arguments[op])
+        link.fused = True
+    chain.fused = True
+    return y
+
+
+def _pend(shape: Shape, call: Chain | Link) -> Pending:
     h = Pending()
-    h._shape, h._pending = shape, deferred
+    h._shape, h._pending = shape, call
     if (record := home()) is not None:
-        record.pending.append(h)
-        if len(record.pending) > record.sweep_at:
+        pending = record.pending
+        while pending and getrefcount(pending[-1]) == _LISTED:  # most chains are done with by the next one
+            pending.pop()
+        pending.append(h)
+        if len(pending) > record.sweep_at:
             _sweep(record)
     return h
-
-
-def continues(op: Any, h: Pending) -> bool:
-    """Whether an operator may be the next one of h's chain, here and in this mode."""
-    d = h._pending
-    return (
-        type(d) is Deferred
-        and (op is d.rule.join or op in d.rule.ends)
-        and d.record is current()
-        and d.settings.kernels is backend.kernels()
-        and math_mode.get() != "pedantic"
-    )
 
 
 def force(h: Pending) -> None:
@@ -164,41 +220,64 @@ def force(h: Pending) -> None:
 
     The class changes last: another thread that meets it half-way computes it too, to the same end.
     """
-    d = h._pending
-    if type(d) is not Deferred:
+    call = h._pending
+    if call is None or call is FUSED_AWAY:  # another thread was faster
         return
-    if _is_elsewhere(d):
-        raise TapeError(f"{d.op.name}: its pending result is being recorded in another thread or task; pass its value (t.numpy())")
-    record = d.record if d.record is not None and d.record.is_live else None
-    if d.fused and d.key is not None:
-        d.rule.remember(d.key, None)  # the convolution runs a second time: not worth fusing
-    for x in d.args:
+    chain = _chain(call)
+    if _elsewhere(chain) is not None:
+        name = chain.plan.rule.start.name
+        raise TapeError(f"{name}: its pending result is being recorded in another thread or task; pass its value (t.numpy())")
+    if call is chain and chain.fused:
+        chain.plan.pays = False  # the chain's first operator runs a second time
+    for x in call.args:
         if type(x) is Pending:
             force(x)
-    with d.settings.restored() as there:
+    record = chain.record if chain.record is not None and chain.record.is_live else None
+    with Settings(chain.kernels, chain.mode).restored() as there:
         if record is not current():
             there.enter_context(no_grad() if record is None else recording(record))
-        y = d.run(d.args)
+        y = _run(call, call.args)
     h._array, h._id = y._array, y._id
     h.__class__ = Tensor  # type: ignore[assignment]
-    h._pending = FUSED_AWAY if d.fused else None
+    h._pending = FUSED_AWAY if call.fused else None
 
 
-def _is_elsewhere(d: Any) -> bool:
-    """Whether a pending value is to be recorded on a tape that another thread or task opened."""
-    return type(d) is Deferred and d.record is not None and d.record.is_live and not is_ours(d.record)
+def _run(call: Chain | Link, args: Any) -> Tensor:
+    """The plain operator of a deferred call on these inputs, now."""
+    if isinstance(call, Link):
+        y: Tensor = call.chain.plan.rule.join.eager(*args)
+    else:
+        start = call.plan.rule.start
+        y = start.eager(*args, **dict(zip(start.options, call.options, strict=True)))
+    return y
 
 
-def _value(d: Deferred) -> Array:
+def _chain(call: Chain | Link) -> Chain:
+    return call if isinstance(call, Chain) else call.chain
+
+
+def _elsewhere(chain: Chain) -> Record | None:
+    """The tape that a chain is to be recorded on, if another thread or task opened it."""
+    record = chain.record
+    return record if record is not None and record.is_live and not is_ours(record) else None
+
+
+def _value(call: Chain | Link) -> Array:
     """The value alone, which may be looked at anywhere."""
-    with d.settings.restored(), no_grad():
-        return d.run([constant(x._array) if isinstance(x, Tensor) else x for x in d.args])._array
+    chain = _chain(call)
+    with Settings(chain.kernels, chain.mode).restored(), no_grad():
+        return _run(call, [constant(x._array) if isinstance(x, Tensor) else x for x in call.args])._array
+
+
+# What getrefcount says of a value that nobody holds but the variable, or the list, that it is asked through.
+_ALONE = (lambda value: getrefcount(value))([object()].pop())
+_LISTED = (lambda values: getrefcount(values[-1]))([object()])
 
 
 def _sweep(record: Record) -> None:
     """Forget pending values that are real by now or that nobody else holds: a long loop under no_grad must not keep its inputs."""
-    # References: the list, the loop variable, getrefcount's argument.  A chain's first half is held by its second: next time.
-    record.pending[:] = [h for h in record.pending if type(h) is Pending and sys.getrefcount(h) > 3]
+    # The list holds each once more.  A chain's first half is held by its second: it goes next time.
+    record.pending[:] = [h for h in record.pending if type(h) is Pending and getrefcount(h) > _ALONE + 1]
     record.sweep_at = 2 * len(record.pending) + 64
 
 
@@ -206,5 +285,5 @@ def settle(record: Record) -> None:
     """Make real the pending values that somebody still holds, before control goes back to code that may overwrite arrays."""
     while record.pending:
         h = record.pending.pop()
-        if type(h) is Pending and sys.getrefcount(h) > 2:
+        if type(h) is Pending and getrefcount(h) > _ALONE:
             force(h)

@@ -39,9 +39,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from .backend import kernels
 from .backends.kernels import Array, Shape
-from .fusion import defer
+from .fusion import Pending, defer, extend
 from .math_mode import get as math_mode
-from .meeting import explain, meet
+from .meeting import explain, meet, own
 from .tape import RESULT, Step, current, stray
 from .tensor import Tensor, constant
 
@@ -56,13 +56,22 @@ class Like(NamedTuple):
     dtype: Any
 
 
+_NAMES = {
+    f"_{name}": value
+    for name, value in dict(
+        # Python's own, since an option may be called max or type
+        type=type, float=float, int=int, max=max,
+        # the engine's
+        Tensor=Tensor, Pending=Pending, Like=Like, kernels=kernels, mode=math_mode, current=current, stray=stray,
+        meet=meet, own=own, explain=explain, defer=defer, extend=extend,
+    ).items()
+}  # fmt: skip
+
+
 def front_end(op: Operator, deferring: bool) -> Any:
     """The front end of an operator, compiled; `deferring` ones may give a pending value instead of running."""
-    names = dict(
-        _type=type, _float=float, _int=int, _max=max, _Tensor=Tensor, _Like=Like, _kernels=kernels, _mode=math_mode, _current=current,
-        _stray=stray, _meet=meet, _explain=explain, _defer=defer, _mixed=mixed, _forward=op.forward,
-    )  # fmt: skip
-    op.namespace.update(names, **{f"_default_{p.name}": p.default for p in op.parameters if p.default is not p.empty})
+    defaults = {f"_default_{p.name}": p.default for p in op.parameters if p.default is not p.empty}
+    op.namespace.update(_NAMES, _forward=op.forward, _mixed=mixed, **defaults)
     lines = [*unwrap(op), *(deferral(op) if deferring else ()), *compute(op), *wrap(op), *(record(op) if op.rules else ())]
     lines.append(f"return {_tuple_or_one([f'_r_{r}' for r in op.outputs])}")
     return _compile(op.name, f"def {op.name}({signature(op)}):", lines, op.namespace)
@@ -104,6 +113,8 @@ def unwrap(op: Operator) -> Iterable[str]:
             yield from beside_a_tensor(n, second if n == first else first, first=n == first)
         if n in op.optional:
             yield f"elif {n} is None: _d_{n} = _s_{n} = None; _i_{n} = -1"
+        if op.extends_chains:
+            yield f"elif _type({n}) is _Pending and (_p := _extend(_op, {_inputs(op)}, {n}, _own)) is not None: return _p"
         yield f"else: {slow}"
 
 
@@ -117,7 +128,7 @@ def beside_a_tensor(n: str, other: str, first: bool) -> Iterable[str]:
 
 def deferral(op: Operator) -> Iterable[str]:
     options = "".join(f"{o}, " for o in op.options)
-    yield f"if _mode() != 'pedantic' and (_p := _defer(_op, {_inputs(op)}, ({options}))) is not None: return _p"
+    yield f"if (_m := _mode()) != 'pedantic' and (_p := _defer(_op, {_inputs(op)}, ({options}), _m)) is not None: return _p"
 
 
 def compute(op: Operator) -> Iterable[str]:
@@ -202,9 +213,10 @@ def has_fit(op: Operator) -> bool:
 def fit(op: Operator) -> str:
     """None where every cotangent comes with its input's shape and dtype anyway."""
     ruled = op.differentiable_inputs
+    same = [f"{f'_d_{n} is None or ' if n in op.optional else ''}_d_{ruled[0]}.dtype is _d_{n}.dtype" for n in ruled[1:]]
     if op.optional:
-        return f"_mixed(({', '.join(f'_s_{n}' for n in ruled)},), ({', '.join(f'_d_{n}' for n in ruled)},))"
-    same = [f"_d_{ruled[0]}.dtype is _d_{n}.dtype" for n in ruled[1:]]
+        shapes, arrays = ", ".join(f"_s_{n}" for n in ruled), ", ".join(f"_d_{n}" for n in ruled)
+        return f"None if {' and '.join(f'({s})' for s in same) or True} else _mixed(({shapes},), ({arrays},))"
     if op.elementwise:
         same.insert(0, f"_s is _s_{op.inputs[0]}")
     each = "".join(f"(_s_{n}, _d_{n}.dtype), " for n in ruled)

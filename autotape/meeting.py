@@ -14,7 +14,7 @@ import numpy as np
 
 from .backend import kernels
 from .errors import BackendError, OperatorError, TapeError
-from .fusion import Pending, continues, force
+from .fusion import Pending, extend, force
 from .param import Param, watch
 from .tensor import Tensor, adopt, constant, describe
 
@@ -27,6 +27,11 @@ _KINDS = (ValueError, TypeError, IndexError, FloatingPointError, ZeroDivisionErr
 
 def meet(op: Operator, args: tuple[Any, ...], options: dict[str, Any]) -> Any:
     """Run an operator on whatever it was given."""
+    for a in args:
+        if type(a) is Pending:
+            if not options and (y := extend(op, args, a, own)) is not None:
+                return y
+            force(a)
     k = kernels()
     array = k.array
     for a in args:
@@ -34,11 +39,6 @@ def meet(op: Operator, args: tuple[Any, ...], options: dict[str, Any]) -> Any:
             break
     else:
         return _run_raw(op, args, options)
-    for a in args:
-        if type(a) is Pending:
-            if not options and continues(op, a) and (y := a._pending.rule.extend(op, tuple(_own(x, k) for x in args), a)) is not None:
-                return y
-            force(a)
     try:
         arrays = [_as_array(op, name, a, k) for name, a in zip(_names(op), args, strict=False)]
         arrays = _beside(arrays, k)
@@ -88,10 +88,11 @@ def _as_tensor(op: Operator, a: Any, given: Any, k: Any) -> Any:
     return constant(k.copy(a) if op.shape_of is not None and a is given else a)
 
 
-def _own(a: Any, k: Any) -> Any:
-    """An operand of a pending value as a Tensor whose memory nobody overwrites meanwhile."""
+def own(a: Any) -> Any:
+    """A Param or raw array beside a pending value, as a Tensor whose memory nobody overwrites meanwhile."""
     if isinstance(a, Param):
         return watch(a)
+    k = kernels()
     return constant(k.copy(a)) if isinstance(a, k.array) else a
 
 

@@ -121,6 +121,7 @@ class Operator:
         self.shape_of: Callable[..., Shape] | None = None  # set where the result may be pending
         self.composition: Callable[..., Any] | None = None  # the same in smaller operators
         self.fusion: Any = None  # the rule whose chains start here
+        self.extends_chains = False  # whether a pending input may go on being pending
         self._check()
         self.front = self._stub()
         self._unbuild()
@@ -232,6 +233,11 @@ class Operator:
         front.__doc__, front.__qualname__, front.__wrapped__ = self.forward.__doc__, self.forward.__qualname__, self.forward
         front.op, front.backward, front.shape, front.reference = self, self.backward, self.shape, self.reference
         return front
+
+    def extend_chains(self) -> None:
+        """A fusion rule has this operator further on in its chains."""
+        self.extends_chains = not self.options
+        self._unbuild()
 
     def _unbuild(self) -> None:
         self.front.__code__, self.eager = _first_call.__code__, self._build_and_run

@@ -65,6 +65,7 @@ class Record(list):  # type: ignore[type-arg]
     def clear(self) -> None:
         """Forget everything: the walk is over."""
         super().clear()
+        self.pending.clear()
         for param in self.params:
             param.release(self)
         self.params.clear()

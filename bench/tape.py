@@ -7,6 +7,7 @@ into denormal numbers, whose slow arithmetic would measure the processor.
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Callable
 from typing import Any
 
@@ -88,7 +89,7 @@ def torch_cases(torch: Any, n: int, *arrays: np.ndarray) -> tuple[harness.Call, 
 
 def autograd_cases(autograd: Any, n: int, *arrays: np.ndarray) -> tuple[harness.Call, ...]:
     """HIPS autograd."""
-    numpy = __import__("autograd.numpy").numpy
+    numpy = importlib.import_module("autograd.numpy")
     f = chain(n, numpy.tanh, numpy.sum)
     all_three = autograd.grad(f, argnum=(0, 1, 2))
     return lambda: autograd.make_vjp(lambda v: f(*v))(arrays), lambda: all_three(*arrays)

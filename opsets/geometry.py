@@ -20,7 +20,7 @@ F = TypeVar("F", bound=Callable[..., tuple[Geometry, Shape]])
 
 def cached(f: F) -> F:
     """An lru_cache that also takes lists, at the price of making tuples of them.  f must not raise TypeError."""
-    ask = functools.lru_cache(maxsize=1024, typed=True)(f)
+    ask = functools.lru_cache(maxsize=1024)(f)  # 1, 1.0 and True are one number here
 
     @functools.wraps(f)
     def call(*args: Any) -> tuple[Geometry, Shape]:
@@ -102,4 +102,4 @@ def pairs(name: str, padding: Any, axes: int) -> tuple[tuple[int, int], ...]:
 
 
 def whole(value: Any, least: int) -> bool:
-    return isinstance(value, (int, np.integer)) and int(value) >= least
+    return isinstance(value, (int, float, np.integer, np.floating)) and float(value).is_integer() and value >= least

@@ -11,6 +11,7 @@ import inspect
 import subprocess
 import sys
 import threading
+import types
 from pathlib import Path
 
 import numpy as np
@@ -284,7 +285,7 @@ def test_17_moving_between_backends():
     assert "Tensor(" in repr(s) and float(at.array(2.0).to("strict")) == 2.0
     with backend.use("strict"):
         close((s * 2).numpy(), 2 * X)
-        close(ops.tanh(X).__class__ is StrictArray, True)  # NumPy's arrays are brought over
+        assert type(ops.tanh(X)) is StrictArray  # NumPy's arrays are brought over
     with pytest.raises(BackendError, match="unknown"):
         t.to("nowhere")
 
@@ -316,6 +317,8 @@ def test_every_kernel_is_there_with_the_contracts_arguments():
     for name, parameters in CONTRACT.items():
         kernel = getattr(K, name)
         assert callable(kernel), name
+        if isinstance(kernel, types.BuiltinFunctionType):  # NumPy's own, which has no signature before NumPy 2.3
+            continue
         assert list(inspect.signature(kernel).parameters)[: len(parameters)] == list(parameters), name
     assert K.name == "numpy" and K.array is np.ndarray
     named = {n for n in [*Kernels.__annotations__, *vars(Kernels)] if not n.startswith("_")} - {"name", "array"}
@@ -328,8 +331,8 @@ def test_33_kernels_are_instance_attributes():
             return np.asarray(np.exp2(x))
 
     e = Extended()
-    assert e.exp(np.ones(1))[0] == 2 and e.exp2 is None if hasattr(e, "exp2") else True
-    assert e.tanh is not None and not hasattr(NumpyKernels, "tanh") and K.exp(np.zeros(1))[0] == 1
+    assert e.exp(np.ones(1))[0] == 2 and K.exp(np.zeros(1))[0] == 1
+    assert e.tanh(np.zeros(1))[0] == 0 and not hasattr(NumpyKernels, "tanh")
 
 
 G = Geometry((2, 2), ((0, 0), (1, 0)), (1, 1), (1, 1))
@@ -341,8 +344,9 @@ EXAMPLES = {
     "sum": [X, 0, False], "prod": [X, (0, 1), True], "max": [X, None, False], "min": [X, -1, True],
     "any": [X > 9, 0, False], "all": [X > 0, None, False], "argmax": [X, 1, True], "argmin": [X, None, False], "cumsum": [X, 1],
     "reshape": [X, (3, 2)], "transpose": [X, (1, 0)], "broadcast_to": [X, (2, 2, 3)], "concatenate": [[X, X], -1],
-    "pad": [X, ((1, 0), (0, 2)), 7], "getitem": [X, (0, slice(None, None, -1))], "scatter_add": [X, ([0, 0],), (4, 3)], "index_set": [X, 1, X[0]],
-    "take_along_axis": [X, np.array([[0], [2]]), 1], "scatter_along_axis": [X[:, :1], np.array([[0], [2]]), 1, (2, 3)],
+    "pad": [X, ((1, 0), (0, 2)), 7], "getitem": [X, (0, slice(None, None, -1))], "scatter_add": [X, ([0, 0],), (4, 3)],
+    "index_set": [X, 1, X[0]], "take_along_axis": [X, np.array([[0], [2]]), 1],
+    "scatter_along_axis": [X[:, :1], np.array([[0], [2]]), 1, (2, 3)],
     "matmul": [X, X.T], "einsum": ["ij,kj->ik", [X, X]], "softmax": [X, 1], "logsoftmax": [X, None], "logsumexp": [X, 0, True],
     "conv": [FILTERS, IMAGES, G, 1.0], "conv_x": [FILTERS, OUT, IMAGES.shape, G, 2.0], "conv_w": [IMAGES, OUT, FILTERS.shape, G, 1.0],
     "conv_bias_act": [FILTERS, IMAGES, np.ones((5, 1, 1)), OUT * 2, "tanh", G, 1.0, 0.5],

@@ -262,7 +262,7 @@ def test_as_decorators(name):
     def f(n):
         """Doc."""
         inside.append(look())
-        return f(n - 1) if n else 1 // 1
+        return f(n - 1) if n else 1
 
     inside = []
     before = look()

@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 
 import autotape as at
 import autotape.testing  # registers the backend "strict"
-from autotape import backend, math_mode, tape
+from autotape import backend, fusion, math_mode, tape
 from autotape.fusion import Pending
 from autotape.opsets import array as ops
 from autotape.opsets import v20
@@ -35,9 +35,9 @@ RULE = v20.conv4.op.fusion
 
 @pytest.fixture(autouse=True)
 def nothing_learnt():
-    RULE.shapes.clear()
+    RULE.plans.clear()
     yield
-    RULE.shapes.clear()
+    RULE.plans.clear()
 
 
 @pytest.fixture
@@ -60,7 +60,7 @@ def is_pending(t):
 
 def pair(f, *args, rtol=1e-9):
     """f(*args) in the default and in the pedantic mode, which must agree; the former."""
-    RULE.shapes.clear()
+    RULE.plans.clear()
     found = f(*args)
     with math_mode.use("pedantic"):
         expected = f(*args)
@@ -321,6 +321,18 @@ def test_25_errors_come_at_their_place(w, x):
         v20.conv4(w, x, pad=1)
 
 
+@pytest.mark.parametrize("option", ["stride", "padding", "dilation"])
+def test_25_equal_options_mean_the_same_whatever_their_type(option):
+    def f(w, x):
+        given = [v20.relu(v20.conv4(w, x, **{option: one})) for one in (1, 1.0, True, np.int64(1))]
+        return [*given, v20.conv4(w, x, **{option: 1.0})]
+
+    for y in pair(f, W, X)[1:4]:
+        close(y, f(W, X)[0])
+    with pytest.raises(ValueError, match=rf"conv4: {option} must be a whole number"):
+        v20.conv4(at.array(W), at.array(X), **{option: 1.5})
+
+
 def test_25_a_pending_value_is_recorded_on_its_own_tape():
     def f(w, x, b):
         h = conv(w, x)
@@ -480,6 +492,16 @@ def test_27_the_gradient_of_a_pending_source_is_right():
     close(gz.numpy(), 2 * z.numpy())
 
 
+def test_27_the_gradient_of_a_start_that_was_watched_before_its_chain_ended(calls):
+    with at.Tape() as t:
+        h = conv(t.watch(W), X)
+        z = h + B
+        t.watch(h)
+        loss = (v20.relu(z) ** 2).sum()
+    assert calls == ["conv"]
+    close(t.gradient(loss, h).numpy(), 2 * np.maximum(conv(W, X) + B, 0))
+
+
 def test_27_a_kept_intermediate_that_is_used_after_its_chain_was_fused():
     def f(w, x, b):
         h = conv(w, x)
@@ -525,12 +547,11 @@ def test_what_is_learnt_does_not_change_results():
 def test_what_is_learnt_is_bounded():
     for n in range(3, 40):
         conv(at.array(W), np.zeros((1, 2, n, 3)))
-    assert len(RULE.shapes) == 37
-    from autotape import fusion
-
-    for n in range(fusion._LIMIT + 5):
-        RULE.remember(n, None)
-    assert len(RULE.shapes) <= fusion._LIMIT
+    assert len(RULE.plans) == 37
+    some = next(iter(RULE.plans.values()))
+    RULE.plans.update({n: some for n in range(fusion._LIMIT)})
+    conv(at.array(W), np.zeros((1, 2, 50, 3)))
+    assert len(RULE.plans) <= fusion._LIMIT
 
 
 def test_a_loop_under_no_grad_keeps_nothing():
@@ -609,6 +630,19 @@ def test_28_several_threads_may_make_one_value_real():
         assert type(h) is type(z) is at.Tensor
 
 
+@pytest.mark.parametrize("meanwhile", [lambda h, z: h.numpy(), lambda h, z: z.numpy(), lambda h, z: v20.relu(z), lambda h, z: h + 1])
+def test_28_a_value_may_be_made_real_while_its_chain_is_being_fused(meanwhile, monkeypatch):
+    """As another thread would, at the worst moment."""
+    k = backend.load("numpy")
+    kernel, todo = k.conv_bias_act, [1]
+    monkeypatch.setattr(k, "conv_bias_act", lambda *args: (todo and todo.pop() and meanwhile(h, z), kernel(*args))[1])
+    h = pending()
+    z = h + at.array(B)
+    close(v20.relu(z).numpy(), np.maximum(conv(W, X) + B, 0))
+    close(h.numpy(), conv(W, X))
+    close(z.numpy(), conv(W, X) + B)
+
+
 def test_28_threads_each_fuse_their_own():
     def work(i):
         return at.grad(lambda w: (v20.relu(conv(w, X) + B * i) ** 2).sum())(W)
@@ -620,6 +654,11 @@ def test_28_threads_each_fuse_their_own():
             close(g, work(i), atol=1e-10)
 
 
+def recorded(f):
+    with at.Tape():
+        return f()
+
+
 def test_28_a_pending_value_that_is_recorded_in_another_thread_raises():
     def f(w):
         h = conv(w, X)
@@ -627,7 +666,8 @@ def test_28_a_pending_value_that_is_recorded_in_another_thread_raises():
             for use in (lambda: v20.relu(h + B), lambda: h * 2, lambda: v20.relu(h)):
                 with pytest.raises(RuntimeError, match="another thread"):
                     pool.submit(use).result()
-            close(pool.submit(lambda: h.numpy().copy()).result(), conv(W, X))  # the value alone may be seen anywhere
+            for look in (lambda: h.numpy().copy(), lambda: recorded(lambda: (repr(h), h.numpy().copy())[1])):
+                close(pool.submit(look).result(), conv(W, X))  # the value alone may be seen anywhere
         return h.sum()
 
     g = at.grad(f)(W)
@@ -852,7 +892,7 @@ def assert_same(found, expected):
 @settings(max_examples=150)
 @given(programs, st.integers(0, 3))
 def test_25_random_programs_give_what_pedantic_runs_give(program, seed):
-    RULE.shapes.clear()
+    RULE.plans.clear()
     params = some_params(seed)
     with math_mode.use("pedantic"):
         expected = observed(program, params, 2)
@@ -884,7 +924,7 @@ def test_26_random_programs_of_params_and_tapes_give_what_pedantic_runs_give(pro
         seen += [h.numpy() for h in held if isinstance(h, at.Tensor)] + [p.numpy() for p in at.tree.leaves(params)]
         return seen, "done"
 
-    RULE.shapes.clear()
+    RULE.plans.clear()
     with math_mode.use("pedantic"):
         expected = train()
     found = train()
@@ -903,7 +943,7 @@ def test_26_random_programs_of_params_and_tapes_give_what_pedantic_runs_give(pro
     )
 )
 def test_24_random_programs_on_the_strict_array(program):
-    RULE.shapes.clear()
+    RULE.plans.clear()
     params = some_params(0)
     expected = observed(program, params, 1)
     with backend.use("strict"):

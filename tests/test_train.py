@@ -12,7 +12,7 @@ from autotape.train.data import digits, resized
 from autotape.train.loop import Adam, evaluate, minibatches, train
 from autotape.train.models import MODELS, Recipe
 from autotape.train.save import atomically, save_parameters
-from autotape.train.threads import _controls, _openblas_files, one_blas_thread
+from autotape.train.threads import one_blas_thread
 
 
 def test_minibatches_hold_every_number_once_in_another_order_each_time():
@@ -97,8 +97,10 @@ def test_parameters_in_any_order_of_memory_are_saved_right(tmp_path):
 
 
 def test_one_blas_thread_is_for_the_block_alone():
+    threadpoolctl = pytest.importorskip("threadpoolctl")
+
     def counts():
-        return [get() for get, _ in filter(None, map(_controls, _openblas_files()))]
+        return [library["num_threads"] for library in threadpoolctl.threadpool_info() if library["user_api"] == "blas"]
 
     before = counts()
     with one_blas_thread():

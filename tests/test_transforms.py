@@ -17,6 +17,8 @@ import tracemalloc
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 import autotape as at
 from autotape import backend, tape, transforms
@@ -320,6 +322,18 @@ def test_05_python_numbers_are_weak_beside_inexact_arrays(number):
         assert y.dtype == (bool if y.dtype == bool else np.float32)
 
 
+def test_04_complex_values_in_between():
+    close(at.grad(lambda x: np.absolute(x * 1j).sum())(X), np.sign(X))
+
+    def radius(x):
+        return np.absolute(x[0] + x[1] * 1j)
+
+    x = np.array([3.0, 4.0])
+    close(at.grad(radius)(x), x / 5)
+    for i in range(2):  # the Hessian of sqrt(a^2 + b^2)
+        close(at.grad(lambda x, i=i: at.grad(radius)(x)[i])(x), (np.eye(2)[i] - x[i] * x / 25) / 5, atol=1e-12)
+
+
 def test_05_numpy_scalars_and_arrays_promote_as_numpy_does():
     t, n = at.array(X.astype(np.float32)), at.array([1, 2])
     for strong in (np.float64(2), np.array(2.0), np.ones(1)):  # np.float64 is a subclass of float
@@ -471,6 +485,42 @@ def test_07_accumulation_never_writes_into_an_alias():
     check_grads(f, (X, W), order=3)
 
 
+STEPS = {
+    "add": lambda a, b: a + b,
+    "subtract": lambda a, b: a - b,
+    "multiply": lambda a, b: a * b * 0.5,
+    "itself": lambda a, b: a + a,
+    "view": lambda a, b: a.reshape(2, 2).T.reshape(4),
+    "part": lambda a, b: np.concatenate([a[2:], b[:2]]),
+    "backwards": lambda a, b: a[::-1],
+    "spread": lambda a, b: np.broadcast_to(a, (3, 4)).sum(0) + b,
+    "sum": lambda a, b: a.sum() * 0.3 + b,
+    "tanh": lambda a, b: np.tanh(a),
+    "repeat": lambda a, b: a[[0, 0, 1, 3]],
+    "set": lambda a, b: a.at[1:3].set(b[1:3]),
+    "stop": lambda a, b: at.stop_gradient(a) * 0 + b,
+    "nested": lambda a, b: at.grad(lambda c: (np.tanh(c * a) * b).sum())(b) * 0.3,
+    "vjp": lambda a, b: at.vjp(lambda c: c * a, b)[1](a + 1)[0] * 0.3,
+    "no_grad": at.no_grad()(lambda a, b: a * 0 + 1.0),
+}
+
+
+@settings(max_examples=60)
+@given(st.lists(st.tuples(st.sampled_from(list(STEPS)), st.integers(0, 9), st.integers(0, 9)), min_size=1, max_size=8))
+def test_07_random_programs_accumulate_rightly(program):
+    """Values used any number of times, as they are and as views of one another."""
+
+    def f(x, w):
+        values = [x, w]
+        for name, i, j in program:
+            values.append(STEPS[name](values[-1 - i % len(values)], values[j % len(values)]))
+        return (values[-1] * values[-1]).sum() + values[-2].sum()
+
+    before = X.copy(), W.copy()
+    check_grads(f, (X, W), rtol=1e-5)
+    assert (before[0] == X).all() and (before[1] == W).all()
+
+
 def test_08_tensors_hash_by_identity_and_compare_elementwise():
     a, b = at.array(X), at.array(X)
     assert len({a, b, a}) == 2 and {a: 1}[a] == 1 and hash(a) != hash(b)
@@ -488,6 +538,12 @@ def test_perturbation_confusion():
     assert at.grad(lambda x: x * at.grad(lambda y: x + y)(2.0))(5) == 1.0
     assert at.grad(lambda x: at.grad(lambda y: x * y * y)(x) * x)(3.0) == 54.0
     assert at.grad(lambda x: at.grad(lambda y: x * x * y * y * y)(x))(2.0) == 96.0
+
+
+def test_variables_as_results():
+    assert at.grad(lambda x: x)(2.0) == 1.0 and at.value_and_grad(lambda p: p["a"])({"a": 2.0, "b": 1.0}) == (2.0, {"a": 1.0, "b": 0.0})
+    assert at.grad(lambda x: at.grad(lambda y: x * 1.0)(x) + x)(2.0) == 1.0  # the inner one does not depend on y
+    assert at.grad(lambda x: at.grad(lambda y: x)(x) * x)(2.0) == 0.0
 
 
 def test_grad_of_grad():

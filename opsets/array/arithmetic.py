@@ -226,7 +226,10 @@ def absolute(x):
 
 
 @absolute.backward
-def _(dy, x): return dy * sign(x)
+def _(dy, x):
+    if x.dtype.kind == "c":  # conj(x) / abs(x)
+        return dy * where(x == 0, 0, absolute(x) / where(x == 0, 1, x))
+    return dy * sign(x)
 
 
 @operator(elementwise=True, numpy=np.sign)

@@ -205,4 +205,4 @@ def tanh(x):
 
 
 @tanh.backward
-def _(dy, y): return dy * (1 - y * y)
+def _(dy, y): return dy * (1.0 - y * y)
