@@ -83,7 +83,6 @@ class Plan:
         self.arguments = arguments  # by the operator that ends a chain: the options of the fused one
         self.pays = pays  # False once a chain had to be computed again
 
-
     def is_bias(self, shape: Shape) -> bool:
         """Whether adding an operand of this shape adds a bias; `biases` remembers those that do."""
         if found := self.rule.when(self.shape, shape):

@@ -102,4 +102,4 @@ def pairs(name: str, padding: Any, axes: int) -> tuple[tuple[int, int], ...]:
 
 
 def whole(value: Any, least: int) -> bool:
-    return isinstance(value, (int, float, np.integer, np.floating)) and float(value).is_integer() and value >= least
+    return isinstance(value, (int, float, np.integer, np.floating)) and float(value).is_integer() and int(value) >= least
