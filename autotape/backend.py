@@ -87,7 +87,7 @@ def load(name: str) -> Kernels:
         if name not in _loaded:
             if (why := _why_not(name)) is not None:
                 raise BackendError(f"backend {name!r} can't be used here: {why}")
-            _loaded[name] = _class(name)()
+            _loaded[name] = _complete(_class(name)())
         return _loaded[name]
 
 
@@ -101,9 +101,21 @@ def _why_not(name: str) -> str | None:
         return None
     try:
         reason: str | None = _class(name).unavailable()
-    except (ImportError, AttributeError, OSError) as e:
+    except BackendError:
+        raise
+    except ImportError as e:
         return f"{e} (is the package that provides it installed?)"
+    except Exception as e:  # whatever a library does when it is loaded: other backends are not to suffer
+        return f"{type(e).__name__}: {e}"
     return reason
+
+
+def _complete(table: Kernels) -> Kernels:
+    """The table, if it has all that the contract names."""
+    names = [*Kernels.__annotations__, *(n for n in vars(Kernels) if not n.startswith("_"))]
+    if missing := [n for n in names if not hasattr(table, n)]:
+        raise BackendError(f"{type(table).__name__} is no complete backend: it lacks {', '.join(missing)} (see autotape.backends.kernels)")
+    return table
 
 
 def _class(name: str) -> Any:

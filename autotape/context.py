@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import inspect
 from collections.abc import Callable
 from contextvars import ContextVar
 from typing import Any, TypeVar
@@ -52,7 +53,9 @@ class using:
         return RuntimeError("contexts were left in another order than entered (a generator suspended inside a `with`?)")
 
     def __call__(self, f: F) -> F:
-        """As a decorator: every call of f runs under the settings."""
+        """As a decorator: every call of f runs under the settings.  Raises TypeError for a generator or async function."""
+        if inspect.isgeneratorfunction(f) or inspect.iscoroutinefunction(f) or inspect.isasyncgenfunction(f):
+            raise TypeError(f"{f.__name__} runs on after its call has returned: use `with` inside it instead of the decorator")
 
         @functools.wraps(f)
         def run(*args: Any, **kwargs: Any) -> Any:

@@ -23,7 +23,7 @@ from . import backend, math_mode
 from .backends.kernels import Array, Kernels, Shape
 from .errors import TapeError
 from .tape import Record, Settings, current, home, is_ours, no_grad, recording
-from .tensor import Tensor, constant
+from .tensor import Tensor, backend_of, constant
 
 FUSED_AWAY: Any = "fused away"  # what _pending holds once a value that a fused chain skipped was made real after all
 _LIMIT = 4096  # signatures remembered by a rule
@@ -128,7 +128,7 @@ def defer(op: Any, args: tuple[Tensor, Tensor], options: tuple[Any, ...], mode: 
     rule: Rule | None = op.fusion
     first, second = args
     dtype = first._array.dtype
-    if rule is None or dtype is not second._array.dtype:
+    if rule is None or (dtype is not second._array.dtype and dtype != second._array.dtype):
         return None  # let the kernel say what is wrong, here and now
     key = (first._shape, second._shape, dtype, options)
     try:
@@ -139,10 +139,12 @@ def defer(op: Any, args: tuple[Tensor, Tensor], options: tuple[Any, ...], mode: 
         plan = rule.plan(key)
     if not plan.pays:
         return None
+    if (record := home()) is not None and record.borrowed:
+        _own(first, record), _own(second, record)
     chain = Chain()
     chain.args, chain.options, chain.plan, chain.fused = args, options, plan, False
     chain.record, chain.kernels, chain.mode = current(), backend.kernels(), mode
-    return _pend(plan.shape, chain)
+    return _pend(plan.shape, chain, record)
 
 
 def extend(op: Any, args: tuple[Any, ...], h: Pending, own: Callable[[Any], Any]) -> Tensor | None:
@@ -170,7 +172,7 @@ def _join(op: Any, args: tuple[Any, ...], h: Pending, chain: Chain, link: Link |
         other = own(other)
         args = (h, other) if args[0] is h else (other, h)
     plan, shape = chain.plan, h._shape
-    if type(other) is not Tensor or other._array.dtype is not plan.dtype:
+    if type(other) is not Tensor or (other._array.dtype is not plan.dtype and other._array.dtype != plan.dtype):
         return None
     longer = Link()
     if link is None:
@@ -183,8 +185,10 @@ def _join(op: Any, args: tuple[Any, ...], h: Pending, chain: Chain, link: Link |
         longer.residual = other
     else:
         return None
+    if (record := home()) is not None and record.borrowed:
+        _own(other, record)
     longer.args, longer.chain, longer.fused = args, chain, False
-    return _pend(shape, longer)
+    return _pend(shape, longer, record)
 
 
 def _finish(op: Any, args: tuple[Any, ...], h: Pending, chain: Chain, link: Link | None, own: Callable[[Any], Any]) -> Tensor | None:
@@ -201,10 +205,17 @@ def _finish(op: Any, args: tuple[Any, ...], h: Pending, chain: Chain, link: Link
     return y
 
 
-def _pend(shape: Shape, call: Chain | Link) -> Pending:
+def _own(t: Tensor, record: Record) -> None:
+    """A variable over the caller's array gets a copy, so that overwriting the array changes nothing that is still to be computed."""
+    if t._id in record.borrowed:
+        record.borrowed.discard(t._id)
+        t._array = backend_of(t._array).copy(t._array)
+
+
+def _pend(shape: Shape, call: Chain | Link, record: Record | None) -> Pending:
     h = Pending()
     h._shape, h._pending = shape, call
-    if (record := home()) is not None:
+    if record is not None:
         pending = record.pending
         while pending and getrefcount(pending[-1]) == _LISTED:  # most chains are done with by the next one
             pending.pop()

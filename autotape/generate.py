@@ -123,7 +123,7 @@ def beside_a_tensor(n: str, other: str, first: bool) -> Iterable[str]:
     array, tensor = (f"{other}._array", f"_type({other}) is _Tensor and ") if first else (f"_d_{other}", "")
     number = f"{tensor}((_c := _type({n})) is _float or _c is _int)"
     yield f"elif {number}: _d_{n} = _kernels().scalar({n}, {array}.dtype); _i_{n} = -1; _s_{n} = ()"
-    yield f"elif {tensor}_c is _type({array}): _d_{n} = {n}; _i_{n} = -1; _s_{n} = {n}.shape"
+    yield f"elif {tensor}_c is _type({array}) and {n}.dtype.kind in 'fiubc': _d_{n} = {n}; _i_{n} = -1; _s_{n} = {n}.shape"
 
 
 def deferral(op: Operator) -> Iterable[str]:
@@ -133,7 +133,8 @@ def deferral(op: Operator) -> Iterable[str]:
 
 def compute(op: Operator) -> Iterable[str]:
     args = [f"*_d_{op.variadic}"] if op.variadic else [f"_d_{n}" for n in op.inputs]
-    yield f"try: {', '.join(op.results)} = _forward({', '.join(args + _passed(op))})"
+    shapes = "" if op.elementwise else "; " + "; ".join(f"_s_{r} = {r}.shape" for r in op.outputs)
+    yield f"try: {', '.join(op.results)} = _forward({', '.join(args + _passed(op))}){shapes}"
     yield f"except Exception as _e: raise _explain(_e, _op, {_inputs(op)}) from _e"
 
 
@@ -144,7 +145,7 @@ def wrap(op: Operator) -> Iterable[str]:
         same = " and ".join(f"(_s_{first} is _s_{n} or _s_{first} == _s_{n})" for n in rest)
         yield f"_s = _s_{first} if {same} else {op.outputs[0]}.shape"
     for r in op.outputs:
-        shape = f"{r}.shape" if not op.elementwise else "_s" if len(op.inputs) > 1 else f"_s_{op.inputs[0]}"
+        shape = f"_s_{r}" if not op.elementwise else "_s" if len(op.inputs) > 1 else f"_s_{op.inputs[0]}"
         constant = "" if op.rules and len(op.results) == 1 else f"; _r_{r}._id = -1"
         yield f"_r_{r} = _Tensor(); _r_{r}._array = {r}; _r_{r}._shape = {shape}{constant}"
 

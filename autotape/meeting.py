@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from .backend import kernels
-from .errors import BackendError, OperatorError, TapeError
+from .errors import BackendError, OperatorError, TapeError, annotated
 from .fusion import Pending, extend, force
 from .param import Param, watch
 from .tensor import Tensor, adopt, constant, describe
@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from .operator import Operator
 
 _NUMBERS = (bool, int, float, complex)
-_KINDS = (ValueError, TypeError, IndexError, FloatingPointError, ZeroDivisionError, OverflowError, MemoryError)
 
 
 def meet(op: Operator, args: tuple[Any, ...], options: dict[str, Any]) -> Any:
@@ -58,7 +57,7 @@ def _run_raw(op: Operator, args: Any, options: dict[str, Any]) -> Any:
 
 def _as_array(op: Operator, name: str, a: Any, k: Any) -> Any:
     """An input as a Tensor or raw array; numbers stay what they are, and None is an optional input left out."""
-    if isinstance(a, (Tensor, k.array)) or type(a) in _NUMBERS:
+    if isinstance(a, Tensor) or type(a) in _NUMBERS or (isinstance(a, k.array) and a.dtype.kind != "O"):
         return a
     if isinstance(a, Param):
         return watch(a)
@@ -116,10 +115,7 @@ def explain(e: Exception, op: Operator, args: Any) -> Exception:
                 f"{op.name}: backend {k.name!r} works on {k.array.__name__}, but met {met}. "
                 f"Move it with x.to({k.name!r}), or use the backend it belongs to"
             )
-    if str(e).startswith(f"{op.name}: "):
-        return e
-    kind: type[Exception] = next((t for t in type(e).__mro__ if t in _KINDS), OperatorError)
-    return kind(f"{op.name}({met}): {e}")
+    return annotated(e, f"{op.name}({met})")
 
 
 def _describe(a: Any) -> str:

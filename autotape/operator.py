@@ -20,6 +20,8 @@ parameters name what it needs, which is saved and nothing more:
                                          needs         which inputs want a cotangent (joint rules)
 
 Rules are written with operators, so they can be differentiated; they run on raw arrays when nobody outside records.
+The cotangent of a result that nothing depends on is None where an operator has several.
+
 Results are named by `outputs` ("y"), `residuals` (results of the forward that depend smoothly on the inputs and so
 have a cotangent of their own, "mean" and "dmean") and `constants` (masks, indices).
 
@@ -107,6 +109,8 @@ class Operator:
         optional: tuple[str, ...] = (),
         numpy: Any = (),
     ) -> None:
+        if not isinstance(forward, FunctionType) or not forward.__name__.isidentifier() or forward.__name__.startswith("_"):
+            raise OperatorError(f"an operator is declared by a `def` with a public name, not by {forward!r}")
         self.forward, self.name, self.elementwise = forward, forward.__name__, elementwise
         self.opset = _opset(forward.__module__)
         self.parameters = list(inspect.signature(forward).parameters.values())
@@ -147,10 +151,10 @@ class Operator:
         return [r for r in [*self.outputs, *self.residuals] if r in wanted]
 
     def _check(self) -> None:
-        if not self.name.isidentifier():
-            raise OperatorError(f"an operator needs a name: declare it by `def`, not {self.name}")
         if not self.inputs and not self.variadic:
             raise OperatorError(f"{self.name}: it has no input, a parameter without a default")
+        if only := [p.name for p in self.parameters if p.kind is p.POSITIONAL_ONLY]:
+            raise OperatorError(f"{self.name}: {only} can't be positional-only")
         if named := [p.name for p in self.parameters if p.kind is p.VAR_KEYWORD]:
             raise OperatorError(f"{self.name}: options must be named, not taken as **{named[0]}")
         if self.variadic and self.inputs:
@@ -170,10 +174,9 @@ class Operator:
         """@op.backward: the rule of the only input, or the joint rule.  @op.backward("w"): the rule of w."""
         if len(names) == 1 and callable(names[0]):
             return self._add_rule(self.inputs[0] if len(self.inputs) == 1 else None, names[0])
-        (name,) = names
-        if name not in self.inputs:
-            raise OperatorError(f"{self.name}: backward({name!r}) names none of its inputs {self.inputs}")
-        return lambda rule: self._add_rule(name, rule)
+        if len(names) != 1 or names[0] not in self.inputs:
+            raise OperatorError(f"{self.name}: backward takes one of its inputs {self.inputs}, or nothing but the rule; not {names}")
+        return lambda rule: self._add_rule(names[0], rule)
 
     def _add_rule(self, key: str | None, rule: F) -> F:
         names = names_of(rule)

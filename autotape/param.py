@@ -9,7 +9,7 @@
 from __future__ import annotations
 
 import weakref
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 import numpy as np
 
@@ -18,7 +18,7 @@ from .backends.kernels import Array, Shape
 from .errors import TapeError
 from .fusion import FUSED_AWAY, settle
 from .numpy_protocol import dispatch_function, dispatch_ufunc
-from .tape import Record, Settings, current, recording, walk_raw, walk_traced
+from .tape import Record, Settings, active, current, recording, walk_raw, walk_traced
 from .tensor import Tensor, adopt, backend_of, constant, describe, is_tracked, leaf, refuse_tracked
 
 P = TypeVar("P", bound="Param")
@@ -98,7 +98,20 @@ class Param:
         return f"Param({repr(constant(self._value))[7:-1]})"
 
     def __len__(self) -> int:
-        return len(constant(self._value))
+        return len(watch(self))
+
+    def __bool__(self) -> bool:
+        return bool(watch(self))
+
+    def __float__(self) -> float:
+        return float(watch(self))
+
+    def __int__(self) -> int:
+        return int(watch(self))
+
+    def item(self) -> Any:
+        """The value of a one-element Param as a Python number."""
+        return watch(self).item()
 
     def __reduce__(self) -> Any:
         return Param, (np.array(self.numpy()),)
@@ -113,17 +126,15 @@ class Param:
         return dispatch_function(function, args, kwargs)
 
     # -- changes
-    def __iadd__(self: P, step: Any) -> P:
-        return self._update("add", step)
+    if TYPE_CHECKING:
 
-    def __isub__(self: P, step: Any) -> P:
-        return self._update("subtract", step)
+        def __iadd__(self: P, step: Any) -> P: ...
+        def __isub__(self: P, step: Any) -> P: ...
+        def __imul__(self: P, step: Any) -> P: ...
+        def __itruediv__(self: P, step: Any) -> P: ...
 
-    def __imul__(self: P, step: Any) -> P:
-        return self._update("multiply", step)
-
-    def __itruediv__(self: P, step: Any) -> P:
-        return self._update("divide", step)
+    def __setitem__(self, index: Any, value: Any) -> NoReturn:
+        raise TypeError("a Param changes as a whole: p.value = p.at[i].set(v)")
 
     def _update(self: P, kernel: str, step: Any) -> P:
         k = backend_of(self._value)
@@ -132,12 +143,20 @@ class Param:
 
     def release(self, record: Record) -> None:
         """A tape that used it is done."""
-        self._watchers.pop(record.base, None)
+        self._watchers.pop(record.serial, None)
 
     def _hold(self, record: Record) -> None:
-        if record.base not in self._watchers:
-            self._watchers[record.base] = record
+        if record.serial not in self._watchers:
+            self._watchers[record.serial] = record
             record.params.append(self)
+
+
+_CHANGES = {
+    "__iadd__": "add", "__isub__": "subtract", "__imul__": "multiply", "__itruediv__": "divide",
+    "__ifloordiv__": "floor_divide", "__imod__": "remainder", "__ipow__": "power", "__imatmul__": "matmul",
+}  # fmt: skip
+for _method, _kernel in _CHANGES.items():
+    setattr(Param, _method, lambda p, step, kernel=_kernel: p._update(kernel, step))
 
 
 def _raw(value: Any, k: Any) -> Array:
@@ -150,7 +169,7 @@ def _raw(value: Any, k: Any) -> Array:
 
 def watch(p: Param) -> Tensor:
     """The variable that a Param is on the current tape, the same one each time; a constant where nothing records."""
-    record = current()
+    record = active()
     if record is None:
         return constant(p._value)
     p._hold(record)
@@ -205,7 +224,7 @@ class Tape:
     def __enter__(self) -> Tape:
         if self._record is not None:
             raise TapeError("this tape was entered already: make a new one for each `with`")
-        self._outer = current()
+        self._outer = active()
         self._record = Record() if self._outer is None else self._outer
         self._recording = recording(self._record)
         self._recording.__enter__()
@@ -240,7 +259,11 @@ class Tape:
             return x
         if not is_variable(x, "tape.watch"):
             raise TypeError(f"tape.watch takes an array or number, not {describe(x)}")
-        return leaf(record, as_variable(x))
+        t = leaf(record, as_variable(x))
+        if not isinstance(x, Tensor):
+            record.borrowed.add(t._id)
+        self._watched[-t._id] = t  # by a key that is no Param's: a variable of this tape
+        return t
 
     def gradient(self, loss: Any, sources: Any) -> Any:
         """The gradients of a scalar loss in sources: a Param, a Tensor recorded here, or a tree of them.
@@ -257,11 +280,12 @@ class Tape:
             raise TypeError(f"tape.gradient: the loss has shape {loss._shape}; a scalar is needed, such as loss.sum()")
         leaves, build = tree.flatten(sources)
         ids = [self._id_of(x, record) for x in leaves]
-        found = self._walk(record, loss, [i for i in ids if i is not None])
-        gradients = [self._hand_out(x, None if i is None else found[i]) for x, i in zip(leaves, ids, strict=True)]
-        if not self.persistent:
-            self.close()
-        return build(gradients)
+        try:
+            found = self._walk(record, loss, [i for i in ids if i is not None])
+            return build([self._hand_out(x, None if i is None else found[i]) for x, i in zip(leaves, ids, strict=True)])
+        finally:
+            if not self.persistent:
+                self.close()
 
     def close(self) -> None:
         """Forget what was recorded, so that Params may change."""
@@ -305,7 +329,7 @@ class Tape:
         if g is None:
             g = k.zeros(x.shape, x.dtype)
         if not isinstance(g, Tensor):
-            g = constant(k.copy(g))
+            g = constant(k.copy(k.astype(g, x.dtype)))
         if isinstance(x, Param) and not is_tracked(g):
             return k.copy(g._array)
         return g

@@ -25,11 +25,12 @@ from typing import Any, NamedTuple
 from . import backend, math_mode
 from .backends.kernels import Array, Kernels
 from .context import using
-from .errors import TapeError
+from .errors import TapeError, annotated
 
 Step = Callable[..., None]
 
 _serials = itertools.count(1)
+_NOWHERE = 1 << 100  # above every id
 _live: dict[int, Record] = {}  # serial -> the tape that is being recorded
 _tape: ContextVar[Record | None] = ContextVar("tape", default=None)  # what operators record on; None under no_grad
 _home: ContextVar[Record | None] = ContextVar("home", default=None)  # the same, not hidden by no_grad
@@ -39,11 +40,13 @@ current, home = _tape.get, _home.get
 class Record(list):  # type: ignore[type-arg]
     """The flat tape, and what belongs to it: the tape around it, pending values, watched Params."""
 
-    __slots__ = ("__weakref__", "base", "outer", "params", "pending", "sweep_at", "watched")
+    __slots__ = ("__weakref__", "base", "borrowed", "outer", "params", "pending", "serial", "sweep_at", "watched")
 
     def __init__(self) -> None:
-        self.base = next(_serials) << 40
+        self.serial = next(_serials)
+        self.base = self.serial << 40
         self.outer = home()
+        self.borrowed: set[int] = set()  # variables whose array is the caller's
         self.pending: list[Any] = []  # deferred values made since it was opened
         self.sweep_at = 64  # look through them at this length
         self.watched: list[dict[int, Any]] = [{}]  # of each nested Tape: id(Param) -> its leaf
@@ -56,15 +59,16 @@ class Record(list):  # type: ignore[type-arg]
 
     @property
     def is_live(self) -> bool:
-        return self.base >> 40 in _live
+        return self.serial in _live
 
     def holds(self, id: int) -> bool:
         """Whether a value with this id was recorded here, and its entry is still there."""
         return self.base <= id < self.end
 
     def clear(self) -> None:
-        """Forget everything: the walk is over."""
+        """Forget everything: the walk is over.  From now on no id is on this tape, for a context that was copied while it recorded too."""
         super().clear()
+        self.base = _NOWHERE
         self.pending.clear()
         for param in self.params:
             param.release(self)
@@ -102,13 +106,13 @@ class recording(using):
 
     def __enter__(self) -> Any:
         if self._opens:
-            _live[self._record.base >> 40] = self._record
+            _live[self._record.serial] = self._record
         return super().__enter__()
 
     def _leave(self, before: list[Any]) -> None:
         super()._leave(before)
         if self._opens:
-            _live.pop(self._record.base >> 40, None)
+            _live.pop(self._record.serial, None)
 
     def _disorder(self) -> Exception:
         return TapeError(
@@ -121,9 +125,15 @@ def no_grad() -> using:
     return using((_tape, None))
 
 
+def active() -> Record | None:
+    """The tape that operators called here are recorded on; one that is over, in a context copied from inside it, does not count."""
+    record = current()
+    return record if record is not None and record.is_live else None
+
+
 def is_recording() -> bool:
     """Whether operators called here are recorded."""
-    return current() is not None
+    return active() is not None
 
 
 def is_ours(record: Record) -> bool:
@@ -152,6 +162,33 @@ def stray(operator: str, id: int) -> int:
 LEAF, RESULT = 0, 1
 _operators: list[Any] = [None, None]
 _codes = threading.Lock()
+
+
+def dependents(record: Record, start: int) -> set[int]:
+    """The ids from `start` on whose values depend on a variable before it, or on one of the tape's own (Params, tape.watch)."""
+    found = {leaf._id for level in record.watched for leaf in level.values() if leaf._id >= start}
+    for k, entry in enumerate(record[start - record.base :], start):
+        if any(record.base <= i < start or i in found for i in _inputs(entry, k)):
+            found.add(k)
+    return found
+
+
+def forget(record: Record, start: int, end: int, keep: set[int]) -> None:
+    """Drop what the entries with ids from start to end saved, but for those in `keep`.
+
+    Their ids stay taken, so a Tensor that got away is never mistaken for a later one.
+    """
+    for k in range(start, end):
+        if k not in keep:
+            record[k - record.base] = (LEAF, -1)
+
+
+def _inputs(entry: Any, k: int) -> Any:
+    """The ids that the entry with id k refers to."""
+    if (code := entry[0]) in (LEAF, RESULT):
+        return (entry[1] if code == LEAF else k - entry[1],)
+    operator = _operators[code]
+    return entry[1] if operator.variadic else entry[1 : 1 + len(operator.differentiable_inputs)]
 
 
 class Steps(dict[int, Step]):
@@ -229,17 +266,22 @@ def walk_raw(
     own: set[int] = set()
     steps = _raw_steps()
     pop_entry, pop_cotangent = entries.pop, G.pop
-    with no_grad():
-        for target in wanted:
-            for _ in range(base + len(G) - 1 - target):
-                entry = pop_entry()
-                g = pop_cotangent()
-                if g is not None:
-                    steps[entry[0]](g, entry, G, base, own)
-            if target - base < len(G):  # else it is later than every seed: nothing depends on it
-                found[target] = G[-1]
-    if not keep:
-        record.clear()
+    entry: Any = ()
+    try:
+        with no_grad():
+            for target in wanted:
+                for _ in range(base + len(G) - 1 - target):
+                    entry = pop_entry()
+                    g = pop_cotangent()
+                    if g is not None:
+                        steps[entry[0]](g, entry, G, base, own)
+                if target - base < len(G):  # else it is later than every seed: nothing depends on it
+                    found[target] = G[-1]
+    except Exception as e:
+        raise _in_backward(e, entry) from e
+    finally:
+        if not keep:
+            record.clear()
     return found, own
 
 
@@ -249,12 +291,21 @@ def walk_traced(record: Record, seeds: Iterable[tuple[int, Any]], base: int, wan
     for i, g in seeds:
         G[i] = G[i] + g if i in G else g
     found: dict[int, Any] = dict.fromkeys(wanted)
-    start = record.base
-    for k in range(max(G), min(found) - 1, -1):
-        g = G.pop(k, None)
-        if k in found:
-            found[k] = g
-        if g is not None:
-            entry = record[k - start]
-            _traced[entry[0]](g, entry, G, base, k)
+    start, entry = record.base, ()
+    try:
+        for k in range(max(G), min(found) - 1, -1):
+            g = G.pop(k, None)
+            if k in found:
+                found[k] = g
+            if g is not None:
+                entry = record[k - start]
+                _traced[entry[0]](g, entry, G, base, k)
+    except Exception as e:
+        raise _in_backward(e, entry) from e
     return found
+
+
+def _in_backward(e: Exception, entry: Any) -> Exception:
+    """What a rule raised, with its operator's name."""
+    operator = _operators[entry[0]] if entry else None
+    return e if operator is None else annotated(e, f"{operator.name}, backward")

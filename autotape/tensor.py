@@ -15,7 +15,7 @@ from . import backend
 from .backends.kernels import Array, Shape
 from .errors import BackendError
 from .numpy_protocol import UFUNCS, dispatch_function, dispatch_ufunc
-from .tape import LEAF, Record, current
+from .tape import LEAF, Record, active
 
 
 class Tensor:
@@ -110,8 +110,16 @@ class Tensor:
     def __format__(self, spec: str) -> str:
         return format(self.numpy().item(), spec) if spec and self.size == 1 else format(repr(self), spec)
 
+    def __copy__(self) -> Tensor:
+        self._id  # noqa: B018  makes a pending value real
+        return self  # nothing changes a Tensor
+
+    def __deepcopy__(self, memo: Any) -> Tensor:
+        return self.__copy__()
+
     def __reduce__(self) -> Any:
-        return _from_numpy, (np.array(self.numpy()),)  # copies and pickles are constants
+        refuse_tracked(self, "a pickle of t")
+        return _from_numpy, (np.array(self.numpy()),)
 
     # -- NumPy's protocols
     def __array_ufunc__(self, ufunc: Any, method: str, *args: Any, **kwargs: Any) -> Any:
@@ -197,10 +205,10 @@ def describe(x: Any) -> str:
     return f"{type(x).__name__} {x!r}"[:80]
 
 
-def is_tracked(t: Tensor) -> bool:
+def is_tracked(t: Any) -> bool:
     """Whether operators on t are being recorded here."""
-    record = current()
-    return record is not None and record.holds(t._id)
+    record = active()
+    return record is not None and isinstance(t, Tensor) and record.holds(t._id)
 
 
 def refuse_tracked(t: Tensor, what: str) -> None:

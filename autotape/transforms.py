@@ -21,7 +21,7 @@ from .backends.kernels import Array
 from .errors import TapeError
 from .fusion import settle
 from .param import Param, as_variable, is_variable
-from .tape import Record, Settings, current, recording, walk_raw, walk_traced
+from .tape import Record, Settings, active, current, dependents, forget, recording, walk_raw, walk_traced
 from .tensor import Tensor, adopt, constant, describe, is_tracked, leaf
 
 _NUMBERS = (int, float, complex)
@@ -31,21 +31,22 @@ class Level:
     """One differentiation of a function at some inputs (the leaves of its arguments)."""
 
     def __init__(self, inputs: list[Any], name: str) -> None:
-        self.outer = current()
+        self.outer = active()
         self.record = Record() if self.outer is None else self.outer
+        self.base = self.record.end
         self.settings = Settings.now()
         self.inputs, self.name = inputs, name
         self.slots = [i for i, x in enumerate(inputs) if is_variable(x, name)]
         self.plain = not any(isinstance(x, Tensor) for x in inputs)
+        self.outside: set[int] | None = None  # which ids of this level the level outside tracks; None: any may be
 
     def run(self, f: Callable[..., Any], build: tree.Build) -> Any:
         """f of the variables, recorded; nothing of this level is left behind if it raises."""
         try:
             with recording(self.record):
-                self.base = self.record.end
                 arguments = list(self.inputs)
                 for i in self.slots:
-                    arguments[i] = leaf(self.record, as_variable(self.inputs[i]))
+                    arguments[i] = self._variable(self.inputs[i])
                 self.variables: list[Tensor] = [arguments[i] for i in self.slots]
                 y = f(*build(arguments))
                 for t in tree.leaves(y):
@@ -53,11 +54,21 @@ class Level:
                         t._id  # noqa: B018  makes a pending result real, on this tape
                 if self.outer is None:
                     settle(self.record)
+                elif not any(map(is_tracked, self.inputs)):
+                    self.outside, self.end = dependents(self.record, self.base), self.record.end
             return y
         except BaseException:
             if self.outer is None:
                 self.record.clear()
+            else:
+                forget(self.record, self.base, self.record.end, dependents(self.record, self.base))
             raise
+
+    def _variable(self, x: Any) -> Tensor:
+        t = leaf(self.record, as_variable(x))
+        if not isinstance(x, (Tensor, Param)):
+            self.record.borrowed.add(t._id)
+        return t
 
     def pull(self, seeds: list[tuple[int, Any]], keep: bool) -> list[Any]:
         """The cotangents of the inputs for cotangents of results, (id, cotangent); non-variables come back as they are."""
@@ -69,17 +80,31 @@ class Level:
             if not all(self.record.holds(i) for i, _ in seeds):
                 raise TapeError(f"{self.name}: this pullback's tape is gone, since the transform around it has returned")
             with self.settings.restored():
-                if current() is None:
+                if any(self.is_tracked(g, i) for i, g in seeds):
+                    traced = [(i, g if isinstance(g, Tensor) else constant(g)) for i, g in seeds]
+                    found = walk_traced(self.record, traced, self.base, ids)
+                else:
                     raw = [(i, g._array if isinstance(g, Tensor) else g) for i, g in seeds]
                     found, own = walk_raw(self.record, raw, self.base, ids, keep or self.outer is not None)
-                else:
-                    found = walk_traced(self.record, [(i, g if isinstance(g, Tensor) else constant(g)) for i, g in seeds], self.base, ids)
-        elif not keep and self.outer is None:
-            self.record.clear()
+        if not keep:
+            self.close()
         out = list(self.inputs)
         for i, v in zip(self.slots, self.variables, strict=True):
             out[i] = self._hand_out(self.inputs[i], v, found.get(v._id), v._id - self.base in own)
         return out
+
+    def is_tracked(self, cotangent: Any, id: int) -> bool:
+        """Whether what is computed from a cotangent and the result with this id is recorded by a level outside."""
+        if current() is None:
+            return False
+        return self.outside is None or id in self.outside or (isinstance(cotangent, Tensor) and is_tracked(cotangent))
+
+    def close(self) -> None:
+        """Forget what nobody walks again."""
+        if self.outer is None:
+            self.record.clear()
+        elif self.outside is not None and self.record.is_live:
+            forget(self.record, self.base, self.end, self.outside)
 
     def _hand_out(self, x: Any, variable: Tensor, g: Any, exclusive: bool) -> Any:
         """A cotangent in the type of its input, sharing memory with nothing else."""
@@ -90,15 +115,17 @@ class Level:
             raise ValueError(f"{self.name}: a rule gave a cotangent of shape {g.shape} for an input of shape {variable._shape}")
         if isinstance(g, Tensor):
             if isinstance(x, Tensor) or is_tracked(g):
-                return g
+                return g if g.dtype == variable.dtype else g.astype(variable.dtype)
             g, exclusive = g._array, False
+        if g.dtype != variable.dtype:
+            g, exclusive = k.astype(adopt(g, k), variable.dtype), True
         if not exclusive or not isinstance(g, k.array):
             g = k.copy(adopt(g, k))
         return constant(g) if isinstance(x, Tensor) else _plain(g, x, k)
 
     def release(self, y: Any) -> Any:
         """A result as the caller sees it: plain where the inputs were and no level outside tracks it."""
-        if not isinstance(y, Tensor) or not self.plain or is_tracked(y):
+        if not isinstance(y, Tensor) or not self.plain or (is_tracked(y) and (y._id < self.base or self.is_tracked(None, y._id))):
             return y
         k = self.settings.kernels
         raw, given = k.copy(y._array), [self.inputs[i] for i in self.slots]
@@ -214,9 +241,9 @@ class value_and_grad:
         try:
             seed = _scalar_seed(y, name, getattr(self.f, "__name__", "the function"))
             gradients = pull._build(level.pull([(y._id, seed)] if seed is not None else [], keep=False))
-        finally:
-            if level.outer is None:
-                level.record.clear()
+        except BaseException:
+            level.close()
+            raise
         return level, y, aux, gradients if isinstance(self.argnums, tuple) else gradients[0]
 
     def _positions(self, n: int) -> list[int]:

@@ -94,12 +94,13 @@ class _Dataclass: ...
 
 
 def _fields(x: Any) -> list[str]:
-    return [f.name for f in dataclasses.fields(x)]
+    return [f.name for f in dataclasses.fields(x) if hasattr(x, f.name)]
 
 
 def _like_dict(tree: dict[Any, Any], values: Sequence[Any]) -> dict[Any, Any]:
     new = copy.copy(tree)  # keeps the class and what a subclass carries, such as a default factory
-    new.update(zip(tree, values, strict=True))
+    for key, value in zip(tree, values, strict=True):
+        new[key] = value  # a Counter's update would add
     return new
 
 

@@ -124,7 +124,7 @@ def test_18_rules_for_nothing_and_rules_twice_are_refused():
         return x
 
     for name in ("k", "y", "z", "dy"):
-        with pytest.raises(OperatorError, match=rf"backward\('{name}'\) names none of its inputs \['x', 'w'\]"):
+        with pytest.raises(OperatorError, match=rf"backward takes one of its inputs \['x', 'w'\], .* not \('{name}',\)"):
             f.backward(name)
     f.backward("x")(lambda dy: dy)
     with pytest.raises(OperatorError, match="a rule for x beside"):

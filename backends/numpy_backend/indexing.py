@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from math import prod
+from operator import le
 from types import EllipsisType
 from typing import Any
 
@@ -57,7 +58,7 @@ def scatter_along_axis(v: Array, indices: Array, axis: int, shape: Shape) -> Arr
     out = np.zeros(shape, v.dtype)
     grid = list(np.ogrid[tuple(slice(n) for n in shape)])
     grid[axis] = indices
-    if indices.shape[axis] == 1:  # one element a line, so none is met twice
+    if indices.shape[axis] == 1 and all(map(le, indices.shape, shape)):  # one element a line, so none is met twice
         out[tuple(grid)] = v
     else:
         np.add.at(out, tuple(grid), v)
