@@ -14,10 +14,11 @@ if not _os.path.isdir(_os.path.join(__path__[0], "backends")):  # a checkout: ba
 
 from . import backend, errors, math_mode, tree
 from .backend import kernels
+from .explicit import Tape
 from .numpy_protocol import numpy_function
 from .operator import operator
 from .opsets import array as _array  # noqa: F401  attaches operators and methods to Tensor and Param
-from .param import Param, Tape
+from .param import Param
 from .tape import no_grad
 from .tensor import Tensor, array, asarray
 from .transforms import grad, stop_gradient, value_and_grad, vjp

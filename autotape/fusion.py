@@ -140,7 +140,8 @@ def defer(op: Any, args: tuple[Tensor, Tensor], options: tuple[Any, ...], mode: 
     if not plan.pays:
         return None
     if (record := home()) is not None and record.borrowed:
-        _own(first, record), _own(second, record)
+        _own(first, record)
+        _own(second, record)
     chain = Chain()
     chain.args, chain.options, chain.plan, chain.fused = args, options, plan, False
     chain.record, chain.kernels, chain.mode = current(), backend.kernels(), mode

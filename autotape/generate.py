@@ -35,18 +35,16 @@ from __future__ import annotations
 import inspect
 import linecache
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from .backend import kernels
 from .backends.kernels import Array, Shape
+from .declaration import Declaration, Need, names_of
 from .fusion import Pending, defer, extend
 from .math_mode import get as math_mode
 from .meeting import explain, meet, own
 from .tape import RESULT, Step, current, stray
 from .tensor import Tensor, constant
-
-if TYPE_CHECKING:
-    from .operator import Needs, Operator
 
 
 class Like(NamedTuple):
@@ -68,7 +66,7 @@ _NAMES = {
 }  # fmt: skip
 
 
-def front_end(op: Operator, deferring: bool) -> Any:
+def front_end(op: Declaration, deferring: bool) -> Any:
     """The front end of an operator, compiled; `deferring` ones may give a pending value instead of running."""
     defaults = {f"_default_{p.name}": p.default for p in op.parameters if p.default is not p.empty}
     op.namespace.update(_NAMES, _forward=op.forward, _mixed=mixed, **defaults)
@@ -77,7 +75,7 @@ def front_end(op: Operator, deferring: bool) -> Any:
     return _compile(op.name, f"def {op.name}({signature(op)}):", lines, op.namespace)
 
 
-def step_function(op: Operator, rules: dict[str | None, Callable[..., Any]], traced: bool) -> Step:
+def step_function(op: Declaration, rules: dict[str | None, Callable[..., Any]], traced: bool) -> Step:
     """The step of an operator's entries: the rules on raw arrays, or (traced) on Tensors."""
     names: dict[str, Any] = dict(_Tensor=Tensor, _fit_to=fit_traced if traced else fit_raw, _zip=zip, _retraced=retraced)
     names |= {f"_rule_{key}": rule for key, rule in rules.items()}
@@ -88,7 +86,7 @@ def step_function(op: Operator, rules: dict[str | None, Callable[..., Any]], tra
 
 
 # -- front ends, part by part
-def signature(op: Operator) -> str:
+def signature(op: Declaration) -> str:
     """The parameters as the author declared them."""
     parts: list[str] = []
     for p in op.parameters:
@@ -98,7 +96,7 @@ def signature(op: Operator) -> str:
     return ", ".join(parts)
 
 
-def unwrap(op: Operator) -> Iterable[str]:
+def unwrap(op: Declaration) -> Iterable[str]:
     """_d_x, _i_x, _s_x of each input; what is no plain Tensor goes to the slow path."""
     slow = f"return _meet(_op, {_inputs(op)}, {{{', '.join(f'{o!r}: {o}' for o in op.options)}}})"
     if xs := op.variadic:
@@ -126,19 +124,19 @@ def beside_a_tensor(n: str, other: str, first: bool) -> Iterable[str]:
     yield f"elif {tensor}_c is _type({array}) and {n}.dtype.kind in 'fiubc': _d_{n} = {n}; _i_{n} = -1; _s_{n} = {n}.shape"
 
 
-def deferral(op: Operator) -> Iterable[str]:
+def deferral(op: Declaration) -> Iterable[str]:
     options = "".join(f"{o}, " for o in op.options)
     yield f"if (_m := _mode()) != 'pedantic' and (_p := _defer(_op, {_inputs(op)}, ({options}), _m)) is not None: return _p"
 
 
-def compute(op: Operator) -> Iterable[str]:
+def compute(op: Declaration) -> Iterable[str]:
     args = [f"*_d_{op.variadic}"] if op.variadic else [f"_d_{n}" for n in op.inputs]
     shapes = "" if op.elementwise else "; " + "; ".join(f"_s_{r} = {r}.shape" for r in op.outputs)
     yield f"try: {', '.join(op.results)} = _forward({', '.join(args + _passed(op))}){shapes}"
     yield f"except Exception as _e: raise _explain(_e, _op, {_inputs(op)}) from _e"
 
 
-def wrap(op: Operator) -> Iterable[str]:
+def wrap(op: Declaration) -> Iterable[str]:
     """_r_y: a Tensor around each output."""
     if op.elementwise and (rest := op.inputs[1:]):
         first = op.inputs[0]
@@ -150,7 +148,7 @@ def wrap(op: Operator) -> Iterable[str]:
         yield f"_r_{r} = _Tensor(); _r_{r}._array = {r}; _r_{r}._shape = {shape}{constant}"
 
 
-def record(op: Operator) -> Iterable[str]:
+def record(op: Declaration) -> Iterable[str]:
     """Append an entry if an input is on the current tape; ids of other tapes become -1, or an error (tape.stray)."""
     ids, xs = [f"_i_{n}" for n in op.differentiable_inputs], op.variadic
     first, *others = ids
@@ -175,7 +173,7 @@ def record(op: Operator) -> Iterable[str]:
         yield f"    for _i in {i}: _i < 0 or _stray({op.name!r}, _i)" if xs else f"    if {i} >= 0: _stray({op.name!r}, {i})"
 
 
-def hand_ids(op: Operator) -> Iterable[str]:
+def hand_ids(op: Declaration) -> Iterable[str]:
     """One result takes the entry's id; several get an entry each behind it, that hands their cotangent on."""
     if len(op.results) == 1:
         yield f"    _r_{op.outputs[0]}._id = _k"
@@ -187,12 +185,12 @@ def hand_ids(op: Operator) -> Iterable[str]:
             yield f"    _r_{r}._id = _k + {j}"
 
 
-def kept(op: Operator) -> list[Needs]:
+def kept(op: Declaration) -> list[Need]:
     """What an entry saves: all that rules need but the cotangents and `needs`."""
     return [need for need in op.needs() if need.kind not in ("cotangent", "needs")]
 
 
-def saved(op: Operator, need: Needs) -> str:
+def saved(op: Declaration, need: Need) -> str:
     """The expression that an entry saves."""
     name, kind, of = need
     if kind == "shape":
@@ -207,11 +205,11 @@ def saved(op: Operator, need: Needs) -> str:
     return f"_d_{name} if {' or '.join(f'_i_{key} >= _b' for key in users)} else None"  # only for cotangents that are wanted
 
 
-def has_fit(op: Operator) -> bool:
+def has_fit(op: Declaration) -> bool:
     return len(op.inputs) > 1 or op.variadic is not None
 
 
-def fit(op: Operator) -> str:
+def fit(op: Declaration) -> str:
     """None where every cotangent comes with its input's shape and dtype anyway."""
     ruled = op.differentiable_inputs
     same = [f"{f'_d_{n} is None or ' if n in op.optional else ''}_d_{ruled[0]}.dtype is _d_{n}.dtype" for n in ruled[1:]]
@@ -233,7 +231,7 @@ def mixed(shapes: Iterable[Shape], arrays: Iterable[Array]) -> Any:
 
 
 # -- steps, part by part
-def unpack(op: Operator) -> Iterable[str]:
+def unpack(op: Declaration) -> Iterable[str]:
     """The entry's fields and the cotangents, by the names that rules know them by."""
     fields = ["_", *(f"_i_{n}" for n in op.differentiable_inputs), *(need.name for need in kept(op)), *(["_fit"] if has_fit(op) else [])]
     yield f"{', '.join(fields)}, = _e"
@@ -243,7 +241,7 @@ def unpack(op: Operator) -> Iterable[str]:
         yield f"needs = [_i >= _base for _i in _i_{op.variadic}]" if op.variadic else f"needs = ({each},)"
 
 
-def retrace(op: Operator) -> Iterable[str]:
+def retrace(op: Declaration) -> Iterable[str]:
     """Saved arrays become the Tensors they were, with their ids."""
     results = op.differentiable_results
     for name, kind, _ in kept(op):
@@ -257,7 +255,7 @@ def retrace(op: Operator) -> Iterable[str]:
             yield f"if {name} is not None: _w = _Tensor(); _w._array = {name}; _w._id = {id}; _w._shape = {name}.shape; {name} = _w"
 
 
-def run_rules(op: Operator, add: Callable[[str], Iterable[str]]) -> Iterable[str]:
+def run_rules(op: Declaration, add: Callable[[str], Iterable[str]]) -> Iterable[str]:
     """Call the rules of the inputs that want a cotangent and add what they give."""
     ruled, xs = op.differentiable_inputs, op.variadic
     if None in op.rules:
@@ -321,19 +319,14 @@ def fit_traced(v: Any, target: tuple[Shape, Any]) -> Any:
 
 
 # -- text
-def _inputs(op: Operator) -> str:
+def _inputs(op: Declaration) -> str:
     return op.variadic or f"({''.join(f'{n}, ' for n in op.inputs)})"
 
 
-def _passed(op: Operator) -> list[str]:
+def _passed(op: Declaration) -> list[str]:
     """The options as the forward takes them."""
     keyword_only = {p.name for p in op.parameters if p.kind is p.KEYWORD_ONLY}
     return [f"{o}={o}" if o in keyword_only else o for o in op.options]
-
-
-def names_of(rule: Callable[..., Any]) -> list[str]:
-    """A rule's parameters: what it needs."""
-    return list(inspect.signature(rule).parameters)
 
 
 def _arguments(rule: Callable[..., Any]) -> list[str]:

@@ -8,23 +8,21 @@ from __future__ import annotations
 
 import functools
 import itertools
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from .backend import kernels
+from .declaration import Declaration
 from .errors import BackendError, OperatorError, TapeError, annotated
 from .fusion import Pending, extend, force
 from .param import Param, watch
 from .tensor import Tensor, adopt, constant, describe
 
-if TYPE_CHECKING:
-    from .operator import Operator
-
 _NUMBERS = (bool, int, float, complex)
 
 
-def meet(op: Operator, args: tuple[Any, ...], options: dict[str, Any]) -> Any:
+def meet(op: Declaration, args: tuple[Any, ...], options: dict[str, Any]) -> Any:
     """Run an operator on whatever it was given."""
     for a in args:
         if type(a) is Pending:
@@ -48,14 +46,14 @@ def meet(op: Operator, args: tuple[Any, ...], options: dict[str, Any]) -> Any:
     return op.front(*(_as_tensor(op, a, given, k) for a, given in zip(arrays, args, strict=True)), **options)
 
 
-def _run_raw(op: Operator, args: Any, options: dict[str, Any]) -> Any:
+def _run_raw(op: Declaration, args: Any, options: dict[str, Any]) -> Any:
     try:
         return op.run_raw(args, options)
     except Exception as e:
         raise explain(e, op, args) from e
 
 
-def _as_array(op: Operator, name: str, a: Any, k: Any) -> Any:
+def _as_array(op: Declaration, name: str, a: Any, k: Any) -> Any:
     """An input as a Tensor or raw array; numbers stay what they are, and None is an optional input left out."""
     if isinstance(a, Tensor) or type(a) in _NUMBERS or (isinstance(a, k.array) and a.dtype.kind != "O"):
         return a
@@ -80,7 +78,7 @@ def _beside(arrays: list[Any], k: Any) -> list[Any]:
 _promoted = functools.lru_cache(256)(lambda dtypes: np.result_type(*dtypes))
 
 
-def _as_tensor(op: Operator, a: Any, given: Any, k: Any) -> Any:
+def _as_tensor(op: Declaration, a: Any, given: Any, k: Any) -> Any:
     """The user's own array is copied where the operator may be deferred, so that overwriting it later changes nothing."""
     if a is None or isinstance(a, Tensor):
         return a
@@ -95,11 +93,11 @@ def own(a: Any) -> Any:
     return constant(k.copy(a)) if isinstance(a, k.array) else a
 
 
-def _names(op: Operator) -> Any:
+def _names(op: Declaration) -> Any:
     return op.inputs or (f"{op.variadic}[{i}]" for i in itertools.count())
 
 
-def explain(e: Exception, op: Operator, args: Any) -> Exception:
+def explain(e: Exception, op: Declaration, args: Any) -> Exception:
     """What an exception in a kernel means: the same type, with operator, arguments, shapes and dtypes.
 
     Reached only when one was raised, so looking for arrays of another backend costs ordinary calls nothing.
