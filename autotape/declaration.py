@@ -146,6 +146,15 @@ class Declaration:
         names = dict.fromkeys(name for rule in self.rules.values() for name in names_of(rule))
         return [self.need(name) for name in names]
 
+    def kept(self) -> list[Need]:
+        """What an entry saves: all that rules need but the cotangents and `needs`."""
+        return [need for need in self.needs() if need.kind not in ("cotangent", "needs")]
+
+    @property
+    def has_fit(self) -> bool:
+        """Whether an entry says which shape and dtype each input's cotangent must be brought to."""
+        return len(self.inputs) > 1 or self.variadic is not None
+
     def shape(self, f: F) -> F:
         """@op.shape: f(input shapes..., options...) gives the result's shape or raises; such an operator may be deferred."""
         self.shape_of = f

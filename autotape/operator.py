@@ -38,8 +38,9 @@ from typing import Any, ParamSpec, Protocol, TypeVar, overload
 
 from . import backend
 from .declaration import Declaration
-from .generate import front_end, step_function
+from .front_end import front_end
 from .numpy_protocol import register_operator
+from .step import step_function
 from .tape import Step, new_code
 
 P = ParamSpec("P")

@@ -4,7 +4,7 @@ A `Record` is a list of tuples, one an operator call:
 
     (code, input ids..., saved values..., fit)
 
-`code` is the number of a *step*, the function that runs the operator's rules (see generate.py).  An id says where a
+`code` is the number of a *step*, the function that runs the operator's rules (see step.py).  An id says where a
 value was recorded: serial << 40 | position, the serial being the tape's.  So "on this tape" is a comparison, ids of
 other tapes are never mistaken, and -1 is a constant.  Entries hold numbers and arrays only, nothing that the garbage
 collector would look through again and again; that keeps a tape of a million entries as cheap per entry as a short one.

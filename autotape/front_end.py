@@ -1,6 +1,6 @@
-"""The source text of front ends and steps.
+"""Front ends: the function that users call, generated from an operator's declaration.
 
-A front end is the function that users call.  For `multiply(a, b)` with a rule per input it reads:
+For `multiply(a, b)` with a rule per input it reads:
 
     def multiply(a, b):
         if _type(a) is _Tensor: _d_a = a._array; _i_a = a._id; _s_a = a._shape         # 1 unwrap
@@ -11,19 +11,13 @@ A front end is the function that users call.  For `multiply(a, b)` with a rule p
         except Exception as _e: raise _explain(_e, _op, (a, b)) from _e
         _r_y = _Tensor(); _r_y._array = y; _r_y._shape = ...                            # 3 wrap
         if (_t := _current()) is not None and (_i_a >= (_b := _t.base) or _i_b >= _b):  # 4 record
+            _k = _b + len(_t)
+            _fit = ...
             _t.append((code, _i_a, _i_b, _d_a if _i_b >= _b else None, _d_b if _i_a >= _b else None, _fit))
             _r_y._id = _k
-        ...
+        else:
+            _r_y._id = -1
         return _r_y
-
-Its step takes such an entry apart, runs the rules and adds what they give to the cotangents G of the inputs:
-
-    def step(_g, _e, _G, _base, _own):
-        _, _i_a, _i_b, a, b, _fit = _e
-        dy = _g
-        if _i_a >= _base:
-            _v = _rule_a(dy, b)
-            ...
 
 Engine names start with an underscore, the author's never do.  _d_, _i_ and _s_ are an input's array, id and shape.
 `fit` is None, or the (shape, dtype) that each input's cotangent must be brought to.
@@ -32,9 +26,7 @@ Engine names start with an underscore, the author's never do.  _d_, _i_ and _s_ 
 
 from __future__ import annotations
 
-import inspect
-import linecache
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 from .backend import kernels
@@ -43,8 +35,9 @@ from .declaration import Declaration, Need, names_of
 from .fusion import Pending, defer, extend
 from .math_mode import get as math_mode
 from .meeting import explain, meet, own
-from .tape import RESULT, Step, current, stray
-from .tensor import Tensor, constant
+from .source import compiled
+from .tape import RESULT, current, stray
+from .tensor import Tensor
 
 
 class Like(NamedTuple):
@@ -72,20 +65,9 @@ def front_end(op: Declaration, deferring: bool) -> Any:
     op.namespace.update(_NAMES, _forward=op.forward, _mixed=mixed, **defaults)
     lines = [*unwrap(op), *(deferral(op) if deferring else ()), *compute(op), *wrap(op), *(record(op) if op.rules else ())]
     lines.append(f"return {_tuple_or_one([f'_r_{r}' for r in op.outputs])}")
-    return _compile(op.name, f"def {op.name}({signature(op)}):", lines, op.namespace)
+    return compiled(op.name, f"def {op.name}({signature(op)}):", lines, op.namespace, op.name)
 
 
-def step_function(op: Declaration, rules: dict[str | None, Callable[..., Any]], traced: bool) -> Step:
-    """The step of an operator's entries: the rules on raw arrays, or (traced) on Tensors."""
-    names: dict[str, Any] = dict(_Tensor=Tensor, _fit_to=fit_traced if traced else fit_raw, _zip=zip, _retraced=retraced)
-    names |= {f"_rule_{key}": rule for key, rule in rules.items()}
-    lines = [*unpack(op), *(retrace(op) if traced else ()), *run_rules(op, add_traced if traced else add_raw)]
-    head = f"def step(_g, _e, _G, _base, {'_k' if traced else '_own'}):"
-    step: Step = _compile("step", head, lines, names, f"{op.name}, backward{' recorded' if traced else ''}")
-    return step
-
-
-# -- front ends, part by part
 def signature(op: Declaration) -> str:
     """The parameters as the author declared them."""
     parts: list[str] = []
@@ -161,9 +143,9 @@ def record(op: Declaration) -> Iterable[str]:
     else:
         for i in ids:
             yield f"    if {i} >= _k or 0 <= {i} < _b: {i} = _stray({op.name!r}, {i})"
-        if has_fit(op):
+        if op.has_fit:
             yield f"    _fit = {fit(op)}"
-    fields = [str(op.code), *ids, *(saved(op, need) for need in kept(op)), *(["_fit"] if has_fit(op) else [])]
+    fields = [str(op.code), *ids, *(saved(op, need) for need in op.kept()), *(["_fit"] if op.has_fit else [])]
     yield f"    _t.append(({', '.join(fields)},))"
     yield from hand_ids(op)
     yield "else:"
@@ -185,11 +167,6 @@ def hand_ids(op: Declaration) -> Iterable[str]:
             yield f"    _r_{r}._id = _k + {j}"
 
 
-def kept(op: Declaration) -> list[Need]:
-    """What an entry saves: all that rules need but the cotangents and `needs`."""
-    return [need for need in op.needs() if need.kind not in ("cotangent", "needs")]
-
-
 def saved(op: Declaration, need: Need) -> str:
     """The expression that an entry saves."""
     name, kind, of = need
@@ -203,10 +180,6 @@ def saved(op: Declaration, need: Need) -> str:
     if None in op.rules or op.variadic or len(users) == len(op.differentiable_inputs):
         return f"_d_{name}"
     return f"_d_{name} if {' or '.join(f'_i_{key} >= _b' for key in users)} else None"  # only for cotangents that are wanted
-
-
-def has_fit(op: Declaration) -> bool:
-    return len(op.inputs) > 1 or op.variadic is not None
 
 
 def fit(op: Declaration) -> str:
@@ -230,95 +203,6 @@ def mixed(shapes: Iterable[Shape], arrays: Iterable[Array]) -> Any:
     return tuple((s, None if a is None else a.dtype) for s, a in zip(shapes, arrays, strict=True))
 
 
-# -- steps, part by part
-def unpack(op: Declaration) -> Iterable[str]:
-    """The entry's fields and the cotangents, by the names that rules know them by."""
-    fields = ["_", *(f"_i_{n}" for n in op.differentiable_inputs), *(need.name for need in kept(op)), *(["_fit"] if has_fit(op) else [])]
-    yield f"{', '.join(fields)}, = _e"
-    yield f"{', '.join('d' + r for r in op.differentiable_results)}, = _g" if len(op.results) > 1 else f"d{op.outputs[0]} = _g"
-    if any(need.kind == "needs" for need in op.needs()):
-        each = ", ".join(f"_i_{n} >= _base" for n in op.differentiable_inputs)
-        yield f"needs = [_i >= _base for _i in _i_{op.variadic}]" if op.variadic else f"needs = ({each},)"
-
-
-def retrace(op: Declaration) -> Iterable[str]:
-    """Saved arrays become the Tensors they were, with their ids."""
-    results = op.differentiable_results
-    for name, kind, _ in kept(op):
-        if kind == "input" and name == op.variadic:
-            yield f"{name} = [_retraced(_x, _i) for _x, _i in _zip({name}, _i_{name})]"
-        elif kind in ("input", "result"):
-            if kind == "input":
-                id = f"_i_{name}" if name in op.differentiable_inputs else "-1"
-            else:
-                id = "_k" if len(op.results) == 1 else f"_k + {results.index(name) + 1}" if name in results else "-1"
-            yield f"if {name} is not None: _w = _Tensor(); _w._array = {name}; _w._id = {id}; _w._shape = {name}.shape; {name} = _w"
-
-
-def run_rules(op: Declaration, add: Callable[[str], Iterable[str]]) -> Iterable[str]:
-    """Call the rules of the inputs that want a cotangent and add what they give."""
-    ruled, xs = op.differentiable_inputs, op.variadic
-    if None in op.rules:
-        yield f"_vs = _rule_None({', '.join(_arguments(op.rules[None]))})"
-        if xs:
-            yield f"for _j, (_id, _v) in enumerate(_zip(_i_{xs}, _vs, strict=True)):"
-            yield "    if _id >= _base:"
-            yield from _indent(_indent(["if _fit is not None: _v = _fit_to(_v, _fit[_j])", *add("_id")]))
-            return
-        yield f"{', '.join('_v_' + n for n in ruled)}, = _vs"
-    for j, n in enumerate(ruled):
-        yield f"if _i_{n} >= _base:"
-        rule = f"_v_{n}" if None in op.rules else f"_rule_{n}({', '.join(_arguments(op.rules[n]))})"
-        yield f"    _v = {rule}"
-        if has_fit(op):
-            yield f"    if _fit is not None: _v = _fit_to(_v, _fit[{j}])"
-        yield from _indent(add(f"_i_{n}"))
-
-
-def add_raw(id: str) -> Iterable[str]:
-    """Into a list; in place once the buffer is the walk's own (the first may be an alias).  `_G[_i] =` rebinds NumPy scalars."""
-    yield f"_i = {id} - _base; _o = _G[_i]"
-    yield "if _o is None: _G[_i] = _v"
-    yield "elif _v is None: pass"
-    yield "elif _i in _own: _o += _v; _G[_i] = _o"
-    yield "else: _G[_i] = _o + _v; _own.add(_i)"
-
-
-def add_traced(id: str) -> Iterable[str]:
-    yield f"_o = _G.get({id})"
-    yield f"if _v is not None: _G[{id}] = _v if _o is None else _o + _v"
-
-
-def retraced(array: Array, id: int) -> Tensor:
-    """A saved array as the Tensor it was."""
-    t = constant(array)
-    t._id = id
-    return t
-
-
-def fit_raw(v: Array | None, target: tuple[Shape, Any]) -> Array | None:
-    """A cotangent brought to its input's shape and dtype."""
-    if v is None:
-        return None
-    shape, dtype = target
-    if v.shape != shape:
-        v = kernels().sum_to(v, shape)
-    return v if v.dtype == dtype else kernels().astype(v, dtype)
-
-
-def fit_traced(v: Any, target: tuple[Shape, Any]) -> Any:
-    """The same, recorded."""
-    if v is None:
-        return None
-    shape, dtype = target
-    if v.shape != shape:
-        lead = len(v._shape) - len(shape)
-        axes = (*range(lead), *(i + lead for i, n in enumerate(shape) if n == 1 and v._shape[i + lead] != 1))
-        v = v.sum(axes, keepdims=True).reshape(shape)
-    return v if v.dtype == dtype else v.astype(dtype)
-
-
-# -- text
 def _inputs(op: Declaration) -> str:
     return op.variadic or f"({''.join(f'{n}, ' for n in op.inputs)})"
 
@@ -329,21 +213,5 @@ def _passed(op: Declaration) -> list[str]:
     return [f"{o}={o}" if o in keyword_only else o for o in op.options]
 
 
-def _arguments(rule: Callable[..., Any]) -> list[str]:
-    return [f"{p.name}={p.name}" if p.kind is p.KEYWORD_ONLY else p.name for p in inspect.signature(rule).parameters.values()]
-
-
 def _tuple_or_one(names: list[str]) -> str:
     return names[0] if len(names) == 1 else f"({', '.join(names)})"
-
-
-def _indent(lines: Iterable[str]) -> Iterable[str]:
-    return (f"    {line}" for line in lines)
-
-
-def _compile(name: str, head: str, lines: Iterable[str], namespace: dict[str, Any], title: str = "") -> Any:
-    source = "\n".join([head, *_indent(lines)]) + "\n"
-    file = f"<generated: {title or name}>"
-    linecache.cache[file] = (len(source), None, source.splitlines(keepends=True), file)  # so tracebacks and inspect show it
-    exec(compile(source, file, "exec"), namespace)
-    return namespace[name]
