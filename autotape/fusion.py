@@ -280,9 +280,14 @@ def _value(call: Chain | Link) -> Array:
         return _run(call, [constant(x._array) if isinstance(x, Tensor) else x for x in call.args])._array
 
 
-# What getrefcount says of a value that nobody holds but the variable, or the list, that it is asked through.
-_ALONE = (lambda value: getrefcount(value))([object()].pop())
-_LISTED = (lambda values: getrefcount(values[-1]))([object()])
+def _unheld() -> tuple[int, int]:
+    """What getrefcount says of a value that nobody holds but a variable, or a list, asked as below; Pythons differ."""
+    values = [object(), object()]
+    value = values.pop()
+    return getrefcount(value), getrefcount(values[-1])
+
+
+_ALONE, _LISTED = _unheld()
 
 
 def _sweep(record: Record) -> None:

@@ -8,13 +8,16 @@ Answers are cached, so an operator asks at every call, forward and backward.
 from __future__ import annotations
 
 import functools
+import operator
 from collections.abc import Callable
 from typing import Any, TypeVar
 
 import numpy as np
 
 from autotape.backends.kernels import Geometry, Shape
+from autotape.tensor import describe
 
+REAL = (int, float, np.integer, np.floating)
 F = TypeVar("F", bound=Callable[..., tuple[Geometry, Shape]])
 
 
@@ -101,5 +104,19 @@ def pairs(name: str, padding: Any, axes: int) -> tuple[tuple[int, int], ...]:
     return tuple((int(before), int(after)) for before, after in sides)
 
 
+def real_number(name: str, option: str, value: Any) -> float:
+    """An option as a Python number, which leaves float32 as it is.  An array or a Tensor, whose derivative would be lost, is none."""
+    if not isinstance(value, REAL):
+        raise TypeError(f"{name}: {option} must be a real number, got {describe(value)}")
+    return float(value)
+
+
+def whole_number(name: str, option: str, value: Any) -> int:
+    try:
+        return operator.index(value)
+    except TypeError:
+        raise TypeError(f"{name}: {option} must be a whole number, got {describe(value)}") from None
+
+
 def whole(value: Any, least: int) -> bool:
-    return isinstance(value, (int, float, np.integer, np.floating)) and float(value).is_integer() and int(value) >= least
+    return isinstance(value, REAL) and float(value).is_integer() and int(value) >= least

@@ -23,6 +23,7 @@ from autotape.tape import is_recording
 from .array import (
     add,
     argmax,
+    astype,
     divide,
     exp,
     matmul,
@@ -37,9 +38,9 @@ from .array import (
     tanh,
     where,
 )
-from .array.reductions import kept
+from .array.reductions import HALF, kept
 from .array.shapes import shape_of
-from .geometry import convolution, pooling
+from .geometry import convolution, pooling, real_number, whole_number
 
 # ---------------------------------------------------------------- activations: each rule needs the result alone
 
@@ -117,18 +118,19 @@ def dropout(x, p=0.5, *, seed=None, drop=None):
     `seed` is a whole number that fixes the choice, the same on every backend; None draws a fresh one.  `drop` False gives x
     itself; None drops while a tape is recording.  p = 0 gives x and p = 1 zeros.  Raises ValueError for p outside [0, 1].
     """
+    p = real_number("dropout", "p", p)
     if not 0 <= p <= 1:  # NaN too
         raise ValueError(f"dropout: p must be a probability from 0 to 1, got {p!r}")
     if p == 0 or not (is_recording() if drop is None else drop):
         return x
-    return masked_dropout(x, p, fresh_seed() if seed is None else seed)
+    return masked_dropout(x, p, fresh_seed() if seed is None else whole_number("dropout", "seed", seed))
 
 
 @operator(constants="mask")
 def masked_dropout(x, p=0.5, seed=0):
     """dropout that always drops: x / (1 - p) where a uniform number drawn from `seed` is above p, else 0."""
     k = kernels()
-    mask = k.greater(k.uniform(seed, x.shape, np.float32), k.scalar(p, np.float32))  # the same choice for every dtype of x
+    mask = k.greater(k.uniform(seed, x.shape, np.float32), k.scalar(float(p), np.float32))  # the same choice for every dtype of x
     return k.where(mask, k.multiply(x, k.scalar(kept_scale(p), x.dtype)), k.scalar(0, x.dtype)), mask
 
 
@@ -137,7 +139,7 @@ def _(dy, mask, p): return where(mask, dy * kept_scale(p), 0)
 
 
 def kept_scale(p: float) -> float:
-    return 1 / (1 - p) if p < 1 else 1.0  # for p = 1 nothing is kept
+    return 1 / (1 - float(p)) if p < 1 else 1.0  # for p = 1 nothing is kept
 
 
 @functools.cache
@@ -159,7 +161,7 @@ def mat(x, dims=None):
     `dims` is how many trailing axes become the second one; the default is all but the first.  Raises ValueError if x has fewer axes.
     """
     shape = shape_of(x)
-    dims = max(len(shape) - 1, 0) if dims is None else dims
+    dims = max(len(shape) - 1, 0) if dims is None else whole_number("mat", "dims", dims)
     if not 0 <= dims <= len(shape):
         raise ValueError(f"mat: dims must be from 0 to the {len(shape)} axes of x {shape}, got {dims!r}")
     cut = len(shape) - dims
@@ -219,7 +221,7 @@ def _(dy, x, y, axis, keepdims): return kept(dy, x.shape, axis, keepdims) * exp(
 
 def from_the_end(axis: Any, ndim: int) -> tuple[int, ...]:
     """axis as negative numbers: right for a dy with leading batch axes too."""
-    axes = range(ndim) if axis is None else axis if isinstance(axis, tuple) else (axis,)
+    axes = range(ndim) if axis is None or ndim == 0 else axis if isinstance(axis, tuple) else (axis,)
     return tuple(i - ndim if i >= 0 else i for i in axes)
 
 
@@ -236,8 +238,7 @@ def nll(scores, labels, axis=1, average=True):
     """
     indices, mask, count = checked_classes("nll", scores, labels, axis)
     losses = negative(take_along_axis(logsoftmax(scores, axis), indices, axis))
-    total = sum(losses if mask is None else where(mask, losses, 0))
-    return divide(total, max(count, 1)) if average else (total, count)
+    return mean_or_sum(losses if mask is None else where(mask, losses, 0), count, average)
 
 
 def accuracy(scores, labels, axis=1, average=True):
@@ -288,13 +289,21 @@ def binary_loss(name: str, scores: Any, labels: Any, pair: tuple[int, int], aver
     is_high = labels == high
     if not (known := is_high | (labels == low)).all():
         raise ValueError(f"{name}: labels must be {low} or {high}, got {labels[~known].flat[0]}")
-    total = sum(softplus(where(is_high, negative(scores), scores)))
-    return divide(total, max(labels.size, 1)) if average else (total, labels.size)
+    return mean_or_sum(softplus(where(is_high, negative(scores), scores)), labels.size, average)
+
+
+def mean_or_sum(losses: Any, count: int, average: bool) -> Any:
+    """The mean over the `count` losses that are not masked, or the pair (sum, count)."""
+    if not average:
+        return sum(losses), count
+    if losses.dtype != HALF:
+        return divide(sum(losses), max(count, 1))
+    return astype(divide(sum(astype(losses, np.float32)), max(count, 1)), HALF)  # the sum may be more than float16 holds
 
 
 def checked_classes(name: str, scores: Any, labels: Any, axis: int) -> tuple[np.ndarray, np.ndarray | None, int]:
     """labels as indices along `axis` of scores (0 where masked), which of them count (None: all), and how many."""
-    shape, labels = shape_of(scores), to_host(labels)
+    shape, labels, axis = shape_of(scores), to_host(labels), whole_number(name, "axis", axis)
     if not -len(shape) <= axis < len(shape):
         raise ValueError(f"{name}: scores {shape} has no axis {axis}")
     before, classes, after = shape[: axis % len(shape)], shape[axis], shape[axis % len(shape) + 1 :]
@@ -327,14 +336,16 @@ def conv4(w, x, padding=0, stride=1, dilation=1, mode=0, alpha=1, group=1):
     1 + floor((n + padding before and after - ((k - 1) * dilation + 1)) / stride).
     padding is a number, one for each spatial axis, or a (before, after) pair for each; stride and dilation are a number or one
     for each.  mode 0 is the true convolution, with the window reversed; mode 1 is cross-correlation.  group splits the channels
-    of x and y into as many independent convolutions.  Raises ValueError for shapes and options that don't fit.
+    of x and y into as many independent convolutions.  Raises ValueError for shapes and options that don't fit,
+    TypeError for an alpha that is no number.
     """
     geometry, _ = convolution("conv4", w.shape, x.shape, padding, stride, dilation, mode, group)
-    return kernels().conv(w, x, geometry, float(alpha))
+    return kernels().conv(w, x, geometry, real_number("conv4", "alpha", alpha))
 
 
 @conv4.shape
 def _(w_shape, x_shape, padding, stride, dilation, mode, alpha, group):
+    real_number("conv4", "alpha", alpha)
     return convolution("conv4", w_shape, x_shape, padding, stride, dilation, mode, group)[1]
 
 
@@ -353,7 +364,7 @@ def conv4_x(w, v, x_shape=(), padding=0, stride=1, dilation=1, mode=0, alpha=1, 
     """The transpose of conv4 in x: the cotangent of x (x_shape) for a cotangent v of y.  Options are those of conv4."""
     geometry, y_shape = convolution("conv4_x", w.shape, x_shape, padding, stride, dilation, mode, group)
     expect("conv4_x", "v", v.shape, y_shape)
-    return kernels().conv_x(w, v, x_shape, geometry, float(alpha))
+    return kernels().conv_x(w, v, x_shape, geometry, real_number("conv4_x", "alpha", alpha))
 
 
 @conv4_x.backward("w")
@@ -370,7 +381,7 @@ def conv4_w(x, v, w_shape=(), padding=0, stride=1, dilation=1, mode=0, alpha=1, 
     """The transpose of conv4 in w: the cotangent of w (w_shape) for a cotangent v of y.  Options are those of conv4."""
     geometry, y_shape = convolution("conv4_w", w_shape, x.shape, padding, stride, dilation, mode, group)
     expect("conv4_w", "v", v.shape, y_shape)
-    return kernels().conv_w(x, v, w_shape, geometry, float(alpha))
+    return kernels().conv_w(x, v, w_shape, geometry, real_number("conv4_w", "alpha", alpha))
 
 
 @conv4_w.backward("x")
@@ -401,7 +412,7 @@ def pool(x, window=2, padding=0, stride=None, mode=0, alpha=1):
     if mode not in (0, 1, 2, 3):
         raise ValueError(f"pool: mode must be 0 or 3 (maximum), 1 (mean counting padding) or 2 (mean without padding), got {mode!r}")
     y = max_pool(x, window, padding, stride) if mode in (0, 3) else mean_pool(x, window, padding, stride, mode == 1)
-    return y if alpha == 1 else multiply(y, alpha)
+    return y if (alpha := real_number("pool", "alpha", alpha)) == 1 else multiply(y, alpha)
 
 
 @operator
@@ -490,7 +501,8 @@ def conv_bias_act(w, x, b=None, z=None, activation="identity", padding=0, stride
         raise ValueError(f"conv_bias_act: b {b.shape} must be one value a channel, {channels} or {(1, *channels)}")
     if z is not None:
         expect("conv_bias_act", "z", z.shape, y_shape)
-    return kernels().conv_bias_act(w, x, b, z, activation, geometry, float(alpha), float(beta))
+    scales = (real_number("conv_bias_act", name, value) for name, value in (("alpha", alpha), ("beta", beta)))
+    return kernels().conv_bias_act(w, x, b, z, activation, geometry, *scales)
 
 
 @conv_bias_act.backward
@@ -500,7 +512,7 @@ def _(dy, y, w, x, b_shape, needs, activation, padding, stride, dilation, mode, 
         conv4_w(x, d, w.shape, *options) if needs[0] else None,
         conv4_x(w, d, x.shape, *options) if needs[1] else None,
         sum_to(d, b_shape) if needs[2] else None,
-        d * beta if needs[3] else None,
+        d * float(beta) if needs[3] else None,
     )
 
 

@@ -201,6 +201,8 @@ CASES = {
     "split at": (lambda a: np.split(a, [2, 3], axis=1), (6, 5)),
     "array_split": (lambda a: np.array_split(a, 4), (6, 2)),
     "pad": (lambda a: np.pad(a, ((1, 0), (0, 2)), constant_values=2.0), (2, 3)),
+    "pad, a value a side": (lambda a: np.pad(a, ((1, 1), (0, 2)), constant_values=(5, 6)), (2, 3)),
+    "pad, a value a side and axis": (lambda a: np.pad(a, (1, 2), constant_values=((5, 6), (7, 8))), (2, 3)),
     "pad edge": (lambda a: np.pad(a, ((1, 0), (0, 2)), mode="edge"), (2, 3)),
     "pad reflect": (lambda a: np.pad(a, (3, 2), mode="reflect"), (2, 3)),
     "pad symmetric": (lambda a: np.pad(a, 4, mode="symmetric"), (2, 3)),
@@ -216,6 +218,7 @@ CASES = {
     "take flat": (lambda x: np.take(x, [0, 1, 1, 5]), (2, 3)),
     "take one": (lambda x: np.take(x, 1, axis=0), (2, 3)),
     "take_along_axis": (lambda x: np.take_along_axis(x, np.array([[0, 0, 1], [2, 2, 2]]), 1), (2, 3)),
+    "take_along_axis, stretched": (lambda x: np.take_along_axis(x, np.array([[1], [1], [0]]), 1), (1, 4)),
     "take_along_axis flat": (lambda x: np.take_along_axis(x, np.array([0, 0, 4]), None), (2, 3)),
     "take_along_axis, wide": (lambda x: np.take_along_axis(x, np.array([[0, 1, 0]]), 1), (2, 3)),
     "take_along_axis, long": (lambda x: np.take_along_axis(x, np.array([[0, 1, 0], [1, 1, 1]]), 1), (1, 3)),
@@ -227,7 +230,10 @@ CASES = {
     "outer": (lambda a, b: np.outer(a, b) * np.linalg.outer(np.ravel(a), b), (2, 2), (3,)),
     "tensordot": (lambda a, b: np.tensordot(a, b), (2, 3, 4), (3, 4, 5)),
     "tensordot over": (lambda a, b: np.tensordot(a, b, axes=((0, 2), (1, 0))), (2, 3, 4), (4, 2)),
+    "tensordot, NumPy int": (lambda a, b: np.tensordot(a, b, axes=np.int64(1)), (2, 3), (3, 2)),
     "tensordot, 0": (lambda a, b: np.tensordot(a, b, axes=0), (2,), (3,)),
+    "sums of a number": (lambda x: np.sum(x, axis=0) * np.prod(x, axis=-1) + np.max(x, axis=0) * np.min(x, axis=-1), ()),
+    "a number along an axis": (lambda x: np.cumsum(x, 0) * np.repeat(x, 2, -1) * np.squeeze(x, 0) * np.take(x, [0, 0], 0), ()),
     "copy": (lambda x: np.copy(x) * x.copy() * +x, (3,)),
     "rows": (lambda x: sum(r * r for r in x), (3, 2)),
 }
@@ -326,6 +332,27 @@ def test_of_repeated_indices_set_keeps_the_last():
     np.testing.assert_array_equal(g, [0, 7, 5])
 
 
+@pytest.mark.parametrize("index", [((0, 0),), range(2), (range(1), [0, 0]), (0, [[1, 1]]), (np.array([0, 0]), slice(None))])
+def test_whatever_may_repeat_is_found(index):
+    v = np.arange(1.0, 3).reshape(2, *(1,) * (np.empty((2, 2))[index].ndim - 1))
+    check_grads(lambda v: at.array(np.zeros((2, 2))).at[index].set(v.reshape(-1, 1) if index == ((0, 0),) else v.sum()) * 3, (v,))
+
+
+def test_of_a_repeated_sequence_set_keeps_the_last():
+    g = at.grad(lambda v: at.array(np.zeros(3)).at[(0, 0),].set(v)[0])(np.ones(2))
+    np.testing.assert_array_equal(g, [0, 1])
+
+
+@pytest.mark.parametrize("shape", [(1, 4), (1, 1, 4), (1, 1, 1), (1,)])
+@pytest.mark.parametrize("name", BACKENDS)
+def test_updates_drop_leading_ones(shape, name):
+    x, v = distinct(0, [(3, 4), shape], [(0.3, 2)] * 2)
+    with backend.use(name):
+        check_grads(lambda x, v: x.at[0].set(v) ** 2 + x.at[1].add(v * v), (x, v))
+    with pytest.raises(ValueError, match=r"index_add.*\(2, 4\) has more axes"):
+        at.array(x).at[0].add(np.ones((2, 4)))
+
+
 def test_indices_may_be_tensors():
     i, mask = at.array([2, 0]), at.array(np.array([True, False, True]))
     x = np.arange(6.0).reshape(3, 2)
@@ -392,6 +419,63 @@ def test_prod_with_zeros_to_order_2(zeros):
         check_grads(lambda x, axis=axis: np.prod(x, axis), (x,))
 
 
+# ---------------------------------------------------------------- dtypes that overflow, options that are NumPy's scalars
+
+
+def test_float16_means_do_not_overflow():
+    x = np.full(70_000, 300, np.float16)
+    for f, expected in ((np.mean, 300), (np.var, 0), (np.std, 0), (np.max, 300)):
+        y, g = at.value_and_grad(f)(x)
+        assert y == expected and y.dtype == g.dtype == np.float16
+        np.testing.assert_allclose(g, 1 / 70_000 if f in (np.mean, np.max) else 0, rtol=0.01)
+    x[::2] = 0
+    assert np.std(at.array(x)).item() == 150 and np.linalg.norm(at.array(x[:40_000])).item() == np.float16(300 * 20_000**0.5)
+    assert np.mean(at.array(np.full(4, 2**62))).item() == 2**62
+
+
+@pytest.mark.parametrize("f", [np.var, np.std], **by_name)
+def test_ddof_is_any_number_and_may_leave_nothing(f):
+    x = np.array([1, 2, 4], np.float32)
+    for ddof in (np.int64(1), np.float64(0.5), True):
+        g = at.grad(lambda x, ddof=ddof: f(x, ddof=ddof))(x)
+        assert g.dtype == np.float32
+        np.testing.assert_allclose(g, at.grad(lambda x, ddof=ddof: f(x, ddof=float(ddof)))(x))
+    with np.errstate(all="ignore"):
+        assert [f(at.array(v), ddof=n).item() for v, n in ((x, 3), (x, 4))] == [np.inf, np.inf]
+        assert np.isnan(f(at.array(np.ones(3)), ddof=3).item())
+
+
+@pytest.mark.parametrize("f", [np.mean, np.var, np.std], **by_name)
+@pytest.mark.parametrize("axis", [0, -1, (0,), np.int64(0), 1])
+def test_a_number_has_no_axis_to_take_the_mean_over(f, axis):
+    with pytest.raises(ValueError, match=r"axis -?\d is out of bounds"):
+        f(at.array(1.0), axis=axis)
+    assert f(at.array(1.0), axis=()).item() == (f is np.mean)
+
+
+@pytest.mark.parametrize("dtype", [np.int8, np.int32, np.bool_, np.float32, np.complex64])
+def test_rint_has_numpys_dtypes(dtype):
+    agrees(np.rint, np.ones(3, dtype))
+
+
+def test_complex_norms():
+    x = np.array([1j, 1, 0])
+    for ord in (0, 1, np.inf, -np.inf):
+        agrees(lambda x, ord=ord: np.linalg.norm(x, ord), x)
+    for f in (np.var, np.std, np.linalg.norm, lambda x: np.linalg.norm(x, 3), lambda x: np.linalg.norm(x.reshape(1, 3), "fro")):
+        with pytest.raises(TypeError, match=r"^(var|std|norm): x must be real, not complex128"):
+            f(at.array(x))
+
+
+@pytest.mark.parametrize("shapes", [((3, 4), (4, 2)), ((3, 4), (4,)), ((2, 3, 4), (4, 2)), ((2, 3, 4), (2, 4, 2)), ((4,), (2, 4, 2))])
+def test_float16_products_differentiate(shapes):
+    xs = distinct(0, shapes, [(0.3, 2)] * 2)
+    exact = at.grad(lambda xs: np.sum(xs[0] @ xs[1]))(xs)
+    for g, e in zip(at.grad(lambda xs: np.sum(xs[0] @ xs[1]))([x.astype(np.float16) for x in xs]), exact, strict=True):
+        assert g.dtype == np.float16
+        np.testing.assert_allclose(g, e, rtol=0.01)
+
+
 # ---------------------------------------------------------------- methods, Python's operators, Params
 
 METHODS = {
@@ -454,6 +538,10 @@ REFUSED = [
     (lambda: np.einsum("ij->i", T, dtype=np.float32), TypeError, "np.einsum.*dtype="),
     (lambda: np.reshape(T, (3, 2), order="F"), TypeError, "order='F'"),
     (lambda: np.ravel(T, order="A"), TypeError, "order='A'"),
+    (lambda: np.ravel(T, "K"), TypeError, "order='K'"),
+    (lambda: T.reshape(3, 2.0), TypeError, "reshape"),
+    (lambda: np.reshape(T, 6.5), TypeError, "reshape.*integer"),
+    (lambda: np.tile(T, 1.5), TypeError, "integer"),
     (lambda: np.ones_like(T, device="cpu"), TypeError, "device="),
     (lambda: np.take(T, [0], mode="clip"), TypeError, "mode='raise'"),
     (lambda: np.full_like(np.ones(3), T), TypeError, "np.broadcast_to"),
@@ -474,6 +562,14 @@ REFUSED = [
     (lambda: np.stack([T, T[0]]), ValueError, "stack: .*one shape"),
     (lambda: np.pad(T, 1, mode="mean"), ValueError, "pad: mode"),
     (lambda: np.pad(T, -1), ValueError, "pad: pad_width"),
+    (lambda: np.pad(T, 1.7), TypeError, "pad: pad_width must be whole numbers, got 1.7"),
+    (lambda: at.grad(lambda v: np.pad(T, 1, constant_values=v).sum())(1.0), TypeError, "stop_gradient"),
+    (lambda: np.cumsum(at.array(1.0), 1), ValueError, "axis 1"),
+    (lambda: np.squeeze(at.array(1.0), 1), ValueError, "axis 1"),
+    (lambda: np.swapaxes(T, 0, 2), ValueError, "axis2: axis 2 is out of bounds"),
+    (lambda: np.concatenate([T, T.T]), ValueError, r"^concatenate\(.*\(3, 2\)"),
+    (lambda: np.vstack([T, "a"]), TypeError, r"^concatenate\(.*'a'"),
+    (lambda: np.einsum("ij,jk->ik", T, T), ValueError, r"^einsum\(.*\(2, 3\)"),
     (lambda: np.moveaxis(T, (0, 1), 0), ValueError, "moveaxis"),
     (lambda: at.array(np.ones(3)).mT, ValueError, "matrix_transpose"),
     (lambda: np.tensordot(T, T.T), ValueError, "tensordot: the axes"),

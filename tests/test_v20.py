@@ -209,6 +209,22 @@ def test_the_softmax_family_takes_large_numbers_and_keeps_float32():
         assert at.grad(lambda x, f=f: f(x, 1).sum())(x).dtype == np.float32
 
 
+def test_the_softmax_family_of_a_number_takes_its_axis():
+    for axis in (0, -1, None):
+        for f, slope in ((ops.softmax, 0), (ops.logsoftmax, 0), (ops.logsumexp, 1)):
+            assert at.grad(lambda x, f=f, axis=axis: f(x, axis))(2.0) == slope
+
+
+def test_float16_sums_do_not_overflow():
+    x, n = np.full(70_000, 8, np.float16), 70_000
+    np.testing.assert_allclose(ops.softmax(x), 1 / n, rtol=0.01)
+    np.testing.assert_allclose([ops.logsumexp(x), -ops.logsoftmax(x)[0]], [8 + math.log(n), math.log(n)], rtol=1e-3)
+    for f in (lambda x: ops.bce(x, np.zeros(n)), lambda x: ops.nll(np.stack([x, 0 * x], 1), np.ones(n, int))):
+        y, g = at.value_and_grad(f)(x)
+        assert y == 8 and y.dtype == g.dtype == np.float16
+        np.testing.assert_allclose(g, 1 / n, rtol=0.01)
+
+
 # ---------------------------------------------------------------- losses
 
 
@@ -376,6 +392,34 @@ def test_conv4_keeps_float32_and_differentiates_to_order_3():
     y, pull = at.vjp(lambda w, x: ops.conv4(w, x, group=2, alpha=np.float64(0.5)), w.astype(np.float32), x.astype(np.float32))
     assert {a.dtype for a in (y, *pull(y))} == {np.dtype(np.float32)}
     check_grads(lambda w, x: ops.conv4(w, x, padding=1, stride=2, group=2) ** 2, (w, x), order=3)
+
+
+def test_options_that_are_numpy_scalars_leave_float32_as_it_is():
+    w, x, z = (v.astype(np.float32) for v in distinct(1, [(1, 1, 2, 2), (1, 1, 4, 4), (1, 1, 3, 3)], [(-1, 1)] * 3))
+    two, half = np.float64(2), np.float64(0.5)
+    for f, x in [
+        (lambda z: ops.conv_bias_act(w, x, None, z, alpha=two, beta=two), z),
+        (lambda x: ops.conv4(w, x, alpha=two), x),
+        (lambda x: ops.pool(x, alpha=two), x),
+        (lambda x: ops.dropout(x, half, seed=np.int64(0)), x),
+        (lambda x: ops.masked_dropout(x, half), x),
+    ]:  # fmt: skip
+        y, pull = at.vjp(f, x)
+        assert y.dtype == pull(np.ones_like(y.numpy() if isinstance(y, at.Tensor) else y))[0].dtype == np.float32
+
+
+@pytest.mark.parametrize("alpha", ["2", 2j, None, np.ones(1)])
+def test_alpha_and_beta_are_numbers(alpha):
+    says = "must be a real number, got " + re.escape(type(alpha).__name__)
+    for call in (ops.conv4, lambda w, x, alpha: (at.grad(lambda w: (ops.conv4(w, x, alpha=alpha), w.sum())[1])(w)), ops.conv_bias_act):
+        with pytest.raises(TypeError, match=f"^conv(4|_bias_act): alpha {says}"):
+            call(W, X, alpha=alpha)
+    with pytest.raises(TypeError, match=f"^conv_bias_act: beta {says}"):
+        ops.conv_bias_act(W, X, beta=alpha)
+    with pytest.raises(TypeError, match=f"^pool: alpha {says}"):
+        ops.pool(X, alpha=alpha)
+    with pytest.raises(TypeError, match="conv4: alpha must be a real number, got Tensor"):
+        at.grad(lambda alpha: (ops.conv4(W, X, alpha=alpha), alpha)[1])(2.0)
 
 
 def test_modes_differ_by_the_window_reversed():
@@ -598,6 +642,11 @@ SCORES, A = np.ones((2, 3)), np.ones((2, 3, 4))
         (lambda: ops.nll(SCORES, [0, 3]), ValueError, "nll: label 3 is outside the 3 classes, 0 to 2"),
         (lambda: ops.nll(SCORES, [0]), ValueError, "nll: labels (1,) must have the shape of scores (2, 3) less its axis 1, (2,)"),
         (lambda: ops.nll(SCORES, [0.0, 1.0]), TypeError, "nll: labels must be integers from 0 to 2, or negative for masked, got float64"),
+        (lambda: ops.nll(SCORES, [0, 1], axis="a"), TypeError, "nll: axis must be a whole number, got str 'a'"),
+        (lambda: ops.accuracy(SCORES, [0, 1], axis=None), TypeError, "accuracy: axis must be a whole number, got NoneType"),
+        (lambda: ops.mat(SCORES, "a"), TypeError, "mat: dims must be a whole number, got str 'a'"),
+        (lambda: ops.dropout(SCORES, "a"), TypeError, "dropout: p must be a real number, got str 'a'"),
+        (lambda: ops.dropout(SCORES, seed=1.5, drop=True), TypeError, "dropout: seed must be a whole number, got float 1.5"),
         (lambda: ops.nll(SCORES[0], 1), ValueError, "nll: scores (3,) has no axis 1"),
         (lambda: ops.accuracy(SCORES, [0, 7]), ValueError, "accuracy: label 7 is outside the 3 classes"),
         (lambda: ops.bce(np.ones(2), [0, 2]), ValueError, "bce: labels must be 0 or 1, got 2"),

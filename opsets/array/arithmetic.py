@@ -256,7 +256,7 @@ def trunc(x):
     return kernels().trunc(x)
 
 
-@operator(elementwise=True, numpy=(np.round, np.around, np.rint))
+@operator(elementwise=True, numpy=(np.round, np.around))
 def round(x, decimals=0):
     """x rounded to `decimals` places, halves to the even neighbour."""
     return kernels().round(x, decimals)

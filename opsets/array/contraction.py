@@ -15,7 +15,7 @@ import numpy as np
 
 from autotape import kernels, operator
 
-from .shapes import broadcast_to, reshape, shape_of, sum_to
+from .shapes import broadcast_to, reshape, shape_of, sum_to, under_name
 
 
 def einsum(subscripts, *operands):
@@ -25,7 +25,7 @@ def einsum(subscripts, *operands):
     """
     if not isinstance(subscripts, str):
         raise TypeError('einsum: subscripts must be text, as in einsum("ij,jk->ik", a, b), not lists of axes')
-    return contraction(*operands, subscripts=explicit(subscripts, tuple(len(shape_of(x)) for x in operands)))
+    return under_name("einsum", contraction, *operands, subscripts=explicit(subscripts, tuple(len(shape_of(x)) for x in operands)))
 
 
 @operator

@@ -15,7 +15,7 @@ from autotape.tensor import Tensor
 
 from .arithmetic import where
 from .creation import zeros_like
-from .shapes import ravel, reshape, shape_of, sum_to
+from .shapes import along_axis, reshape, sum_to
 
 # ---------------------------------------------------------------- x[index] and its transpose
 
@@ -42,7 +42,7 @@ def _(dy, index): return getitem(dy, index)
 
 def plain(index):
     """The index with the arrays of its Tensors."""
-    if type(index) is tuple:
+    if isinstance(index, tuple):
         return tuple(i._array if isinstance(i, Tensor) else i for i in index)
     return index._array if isinstance(index, Tensor) else index
 
@@ -69,13 +69,20 @@ def _(dy, index): return index_set(dy, 0, index)
 @index_set.backward("v")
 def _(dy, v_shape, index):
     taken = getitem(dy, index)
-    return sum_to(where(stays(dy, taken, index), taken, 0) if may_repeat(index) else taken, v_shape)
+    taken = where(stays(dy, taken, index), taken, 0) if may_repeat(index) else taken
+    return reshape(sum_to(taken, fitting(v_shape, taken.shape)), v_shape)
+
+
+def fitting(v_shape, shape):
+    """v_shape without the leading ones by which it is longer than `shape`: NumPy's assignments drop them."""
+    extra = max(len(v_shape) - len(shape), 0)
+    return v_shape[extra:] if set(v_shape[:extra]) <= {1} else v_shape
 
 
 def may_repeat(index) -> bool:
-    """Whether an index may name an element twice: it holds integers in an array or a list."""
-    arrays = [np.asarray(i) if isinstance(i, list) else i for i in as_tuple(index)]
-    return any(getattr(i, "ndim", 0) > 0 and i.dtype.kind != "b" for i in arrays)
+    """Whether an index may name an element twice: it holds integers in an array or a sequence."""
+    arrays = [i if hasattr(i, "dtype") else np.asarray(i) for i in as_tuple(index)]
+    return any(i.ndim > 0 and i.dtype.kind != "b" for i in arrays)
 
 
 def stays(x, taken, index):
@@ -85,21 +92,24 @@ def stays(x, taken, index):
 
 
 def as_tuple(index) -> tuple[Any, ...]:
-    return index if type(index) is tuple else (index,)
+    return index if isinstance(index, tuple) else (index,)
 
 
 @operator
 def index_add(x, v, index=()):
     """x, to which v (which broadcasts) is added in x's dtype at [index]."""
     k, index = kernels(), plain(index)
-    spread = k.broadcast_to(k.astype(v, x.dtype), k.getitem(x, index).shape)
+    shape = k.getitem(x, index).shape
+    spread = k.broadcast_to(k.reshape(k.astype(v, x.dtype), fitting(v.shape, shape)), shape)
     return k.add(x, k.scatter_add(spread, index, x.shape))
 
 
 @index_add.backward("x")
 def _(dy): return dy
 @index_add.backward("v")
-def _(dy, v_shape, index): return sum_to(getitem(dy, index), v_shape)
+def _(dy, v_shape, index):
+    taken = getitem(dy, index)
+    return reshape(sum_to(taken, fitting(v_shape, taken.shape)), v_shape)
 
 
 class At:
@@ -136,12 +146,8 @@ class Update:
 
 def take(x, indices, axis=None):
     """x's elements at `indices` along `axis`, which the axes of indices replace; None takes from x.ravel()."""
-    if axis is None:
-        return getitem(ravel(x), indices)
-    n = len(shape_of(x))
-    if not -n <= axis < n:
-        raise np.exceptions.AxisError(axis, n)
-    return getitem(x, (slice(None),) * (axis % n) + (indices,))
+    x, axis = along_axis(x, axis)
+    return getitem(x, (slice(None),) * axis + (indices,))
 
 
 @operator

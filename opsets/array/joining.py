@@ -13,7 +13,7 @@ from numpy.lib.array_utils import normalize_axis_tuple
 from autotape import kernels, operator
 
 from .indexing import getitem, take
-from .shapes import broadcast_to, expand_dims, ravel, reshape, shape_of
+from .shapes import along_axis, broadcast_to, expand_dims, ravel, reshape, shape_of, under_name
 
 
 def along(axis: int, n: int, part):
@@ -26,7 +26,8 @@ def along(axis: int, n: int, part):
 
 def concatenate(arrays, axis=0):
     """The arrays one after another along `axis`; None joins them flattened.  Their other axes must agree."""
-    return join(*map(ravel, arrays), axis=0) if axis is None else join(*arrays, axis=axis)
+    arrays = map(ravel, arrays) if axis is None else arrays
+    return under_name("concatenate", join, *arrays, axis=axis or 0)
 
 
 @operator
@@ -47,18 +48,18 @@ def stack(arrays, axis=0):
     shapes = {shape_of(x) for x in arrays}
     if len(shapes) != 1:
         raise ValueError(f"stack: the arrays must have one shape, not {sorted(shapes) or 'none at all'}")
-    return join(*(expand_dims(x, axis) for x in arrays), axis=axis)
+    return concatenate((expand_dims(x, axis) for x in arrays), axis)
 
 
 def vstack(arrays):
     """The arrays one below another: 1-d ones are rows."""
-    return join(*(x if len(shape_of(x)) > 1 else reshape(x, (1, -1)) for x in arrays), axis=0)
+    return concatenate((x if len(shape_of(x)) > 1 else reshape(x, (1, -1)) for x in arrays), 0)
 
 
 def hstack(arrays):
     """The arrays one beside another: along axis 1, or axis 0 if the first is 1-d."""
     arrays = [x if len(shape_of(x)) > 0 else reshape(x, (1,)) for x in arrays]
-    return join(*arrays, axis=0 if arrays and len(shape_of(arrays[0])) == 1 else 1)
+    return concatenate(arrays, 0 if arrays and len(shape_of(arrays[0])) == 1 else 1)
 
 
 def split(x, indices_or_sections, axis=0):
@@ -89,20 +90,39 @@ def array_split(x, indices_or_sections, axis=0):
 def pad(x, pad_width, mode="constant", constant_values=0):
     """x with more elements around it.
 
-    pad_width is a number, (before, after), or such a pair for each axis.  The new elements are the number `constant_values` in
-    mode "constant", or elements of x as numpy.pad picks them in the modes "edge", "reflect", "symmetric" and "wrap".
+    pad_width is a whole number, (before, after), or such a pair for each axis, and so is `constant_values`, the new elements in
+    mode "constant".  In the modes "edge", "reflect", "symmetric" and "wrap" they are elements of x, as numpy.pad picks them.
     """
     shape = shape_of(x)
-    widths = tuple((int(before), int(after)) for before, after in np.broadcast_to(pad_width, (len(shape), 2)))
+    if np.asarray(pad_width).dtype.kind not in "iu":
+        raise TypeError(f"pad: pad_width must be whole numbers, got {pad_width!r}")
+    widths = pair_per_axis(pad_width, len(shape))
     if min((w for pair in widths for w in pair), default=0) < 0:
         raise ValueError(f"pad: pad_width must not be negative, got {pad_width}")
     if mode == "constant":
-        return pad_with(x, widths, constant_values)
+        return pad_with_constants(x, widths, constant_values)
     if mode not in ("edge", "reflect", "symmetric", "wrap"):
         raise ValueError(f"pad: mode must be 'constant', 'edge', 'reflect', 'symmetric' or 'wrap', got {mode!r}")
     for axis, (n, width) in enumerate(zip(shape, widths, strict=True)):
         if width != (0, 0):
             x = take(x, np.pad(np.arange(n), width, mode=mode), axis)
+    return x
+
+
+def pair_per_axis(value, n: int) -> list[tuple]:
+    """A number, a pair, or a pair an axis, as n pairs of Python numbers."""
+    return [tuple(pair) for pair in np.broadcast_to(value, (n, 2)).tolist()]
+
+
+def pad_with_constants(x, widths, values):
+    """One value in one step; else one side of one axis after the other, so that in corners the last axis counts."""
+    if np.ndim(values) == 0:
+        return pad_with(x, tuple(widths), np.asarray(values).item())
+    n = len(widths)
+    for axis, pairs in enumerate(zip(widths, pair_per_axis(values, n), strict=True)):
+        (before, after), (first, last) = pairs
+        for width, value in (((before, 0), first), ((0, after), last)):
+            x = pad_with(x, (*((0, 0),) * axis, width, *((0, 0),) * (n - 1 - axis)), value)
     return x
 
 
@@ -118,10 +138,8 @@ def _(dy, x_shape, widths): return getitem(dy, (..., *(slice(before, before + n)
 
 def repeat(x, repeats, axis=None):
     """Each element of x repeated along `axis`: so many times, or repeats[i] times the i-th.  None repeats x.ravel()."""
-    if axis is None:
-        x, axis = ravel(x), 0
+    x, axis = along_axis(x, axis)
     shape = shape_of(x)
-    (axis,) = normalize_axis_tuple(axis, len(shape))
     if np.ndim(repeats) > 0:
         return take(x, np.repeat(np.arange(shape[axis]), repeats), axis)
     before, after = shape[: axis + 1], shape[axis + 1 :]

@@ -70,7 +70,7 @@ def _(a, order="C"):
 
 
 def in_c_order(name, a, order):
-    if order not in ("C", "K"):
+    if order != "C":
         raise TypeError(f"{name} of a Tensor takes its elements in C order, not order={order!r}: transpose it first")
     return a
 
@@ -106,6 +106,11 @@ def _(a, axis=None):
 
 
 # ---------------------------------------------------------------- elements
+
+
+@numpy_function(np.rint)
+def _(x):
+    return arithmetic.round(x if x.dtype.kind in "fc" else creation.astype(x, np.rint(np.zeros((), x.dtype)).dtype))
 
 
 @numpy_function(np.clip)

@@ -14,10 +14,10 @@ from numpy.lib.array_utils import normalize_axis_tuple
 from autotape import kernels, operator
 
 from .arithmetic import absolute, sign, subtract, where
-from .creation import ones_like
+from .creation import astype, ones_like
 from .indexing import getitem
 from .joining import flip, pad_with
-from .shapes import broadcast_to, expand_dims, inverse, ravel, reshape, shape_of, transpose
+from .shapes import along_axis, broadcast_to, expand_dims, inverse, reshape, shape_of, transpose
 
 # ---------------------------------------------------------------- axes
 
@@ -31,13 +31,37 @@ def kept(v, x_shape, axis, keepdims):
 
 
 def reduced(axis, ndim: int) -> tuple[int, ...]:
-    """The reduced axes, counted from the front."""
-    return tuple(range(ndim)) if axis is None else tuple(i % ndim for i in (axis if isinstance(axis, tuple) else (axis,)))
+    """The reduced axes, counted from the front.  A 0-d x has none, though NumPy's sum, prod, max and min take its axis 0."""
+    return tuple(range(ndim)) if axis is None or ndim == 0 else tuple(i % ndim for i in (axis if isinstance(axis, tuple) else (axis,)))
 
 
 def count(x_shape, axis) -> int:
-    """How many elements of x go into each of the result's."""
+    """How many elements of x go into each of the result's.  Raises AxisError for an axis of a 0-d x, as NumPy's mean does."""
+    if x_shape == () and axis is not None:
+        normalize_axis_tuple(axis, 0)
     return math.prod(x_shape[i] for i in reduced(axis, len(x_shape)))
+
+
+# ---------------------------------------------------------------- dtypes
+
+HALF = np.dtype(np.float16)
+
+
+def wide(x):
+    """x for a forward that sums and divides: float16 as float32 and integers as float64, which hold their sums."""
+    if x.dtype == HALF:
+        return kernels().astype(x, np.float32)
+    return kernels().astype(x, np.float64) if x.dtype.kind in "biu" else x
+
+
+def narrow(y, dtype):
+    """What a forward made of `wide` x, in float16 if that was x's dtype."""
+    return kernels().astype(y, dtype) if dtype == HALF else y
+
+
+def refuse_complex(name: str, x) -> None:
+    if getattr(x, "dtype", HALF).kind == "c":
+        raise TypeError(f"{name}: x must be real, not {x.dtype}: of complex numbers the squares are meant to be abs(x) ** 2")
 
 
 # ---------------------------------------------------------------- sum and mean
@@ -56,13 +80,15 @@ def _(dy, x_shape, axis, keepdims): return broadcast_to(kept(dy, x_shape, axis, 
 @operator(numpy=np.mean)
 def mean(x, axis=None, keepdims=False):
     """The mean of x over `axis`; integers give float64."""
-    k = kernels()
-    total = k.sum(x, axis, keepdims)
-    return k.divide(total, k.scalar(count(x.shape, axis), total.dtype))
+    k, n = kernels(), count(x.shape, axis)
+    total = k.sum(wide(x), axis, keepdims)
+    return narrow(k.divide(total, k.scalar(n, total.dtype)), x.dtype)
 
 
 @mean.backward
-def _(dy, x_shape, axis, keepdims): return broadcast_to(kept(dy, x_shape, axis, keepdims) / count(x_shape, axis), x_shape)
+def _(dy, x_shape, axis, keepdims):
+    share = 1 / (count(x_shape, axis) or 1)  # float16 has it where it has no number as large as the count
+    return broadcast_to(kept(dy, x_shape, axis, keepdims) * share, x_shape)
 
 
 # ---------------------------------------------------------------- spread
@@ -70,48 +96,55 @@ def _(dy, x_shape, axis, keepdims): return broadcast_to(kept(dy, x_shape, axis, 
 
 @operator(numpy=np.var)
 def var(x, axis=None, ddof=0, keepdims=False):
-    """The variance: the squared distance from the mean, summed over `axis` and divided by count - ddof."""
-    k = kernels()
+    """The variance of real x: the squared distance from the mean, summed over `axis` and divided by count - ddof."""
+    refuse_complex("var", x)
+    k, n, dtype = kernels(), count(x.shape, axis), x.dtype
+    x = wide(x)
     total = k.sum(x, axis, True)
-    mean = k.divide(total, k.scalar(count(x.shape, axis), total.dtype))
+    mean = k.divide(total, k.scalar(n, total.dtype))
     total = k.sum(k.square(k.subtract(x, mean)), axis, keepdims)
-    return k.divide(total, k.scalar(freedom(x.shape, axis, ddof), total.dtype))
+    return narrow(k.divide(total, k.scalar(freedom(n, ddof), total.dtype)), dtype)
 
 
 @var.backward
 def _(dy, x, axis, ddof, keepdims):
-    return kept(dy, x.shape, axis, keepdims) * (2 / freedom(x.shape, axis, ddof)) * (x - mean(x, axis, True))
+    n = freedom(count(x.shape, axis), ddof)
+    return kept(dy, x.shape, axis, keepdims) * (2 / n if n else math.inf) * (x - mean(x, axis, True))
 
 
-def freedom(x_shape, axis, ddof) -> float:
-    """The variance's divisor; NaN if nothing is left of it."""
-    return n if (n := count(x_shape, axis) - ddof) > 0 else math.nan
+def freedom(n: int, ddof) -> float:
+    """The variance's divisor for n elements; 0 if nothing is left of it."""
+    return float(n - ddof) if n > ddof else 0.0
 
 
 def std(x, axis=None, ddof=0, keepdims=False):
-    """The standard deviation, sqrt(var).  Where all elements are equal its derivative is 0."""
-    scale = math.sqrt(freedom(shape_of(x), axis, ddof))
-    return root_sum_square(subtract(x, mean(x, axis, True)), axis, keepdims) / scale
+    """The standard deviation of real x, sqrt(var).  Where all elements are equal its derivative is 0."""
+    refuse_complex("std", x)
+    divisor = freedom(count(shape_of(x), axis), ddof)
+    return root_sum_square(subtract(x, mean(x, axis, True)), axis, keepdims, divisor)
 
 
 @operator
-def root_sum_square(x, axis=None, keepdims=False):
-    """The Euclidean norm over `axis`: sqrt of the sum of squares.  Where it is 0 its derivative is 0."""
+def root_sum_square(x, axis=None, keepdims=False, divisor=1.0):
+    """sqrt of the sum of squares over `axis` divided by a number: the Euclidean norm for 1.  Where it is 0 its derivative is 0."""
     k = kernels()
-    return k.sqrt(k.sum(k.square(x), axis, keepdims))
+    total = k.sum(k.square(wide(x)), axis, keepdims)
+    return narrow(k.sqrt(total if divisor == 1 else k.divide(total, k.scalar(divisor, total.dtype))), x.dtype)
 
 
 @root_sum_square.backward
-def _(dy, x, y, axis, keepdims):
-    return x * kept(dy / where(y == 0, math.inf, y), x.shape, axis, keepdims)
+def _(dy, x, y, axis, keepdims, divisor):
+    share = 1 / divisor if divisor else math.inf
+    return x * kept(dy * share / where(y == 0, math.inf, y), x.shape, axis, keepdims)
 
 
 @operator
 def root_sum_power(x, p=3.0, axis=None, keepdims=False):
     """The p-norm over `axis`, sum(abs(x) ** p) ** (1 / p).  Where it is 0, and in the elements of x that are 0, its derivative is 0."""
-    k = kernels()
+    k, dtype = kernels(), x.dtype
+    x = wide(x)
     total = k.sum(k.power(k.absolute(x), k.scalar(p, x.dtype)), axis, keepdims)
-    return k.power(total, k.scalar(1 / p, total.dtype))
+    return narrow(k.power(total, k.scalar(1 / p, total.dtype)), dtype)
 
 
 @root_sum_power.backward
@@ -134,7 +167,7 @@ def _(dy, x, axis, keepdims):
     gone = reduced(axis, len(x.shape))
     order = (*(i for i in range(len(x.shape)) if i not in gone), *gone)
     moved = transpose(x, order)
-    rows = reshape(moved, (*moved.shape[: len(order) - len(gone)], count(x.shape, axis)))
+    rows = reshape(moved, (*moved.shape[: len(order) - len(gone)], math.prod(x.shape[i] for i in gone)))
     return kept(dy, x.shape, axis, keepdims) * transpose(reshape(others(rows), moved.shape), inverse(order))
 
 
@@ -176,7 +209,8 @@ def _(dy, x, y, axis, keepdims): return shared(dy, x > kept(y, x.shape, axis, ke
 def shared(dy, beaten, axis, keepdims):
     """dy in equal parts for the elements that are not beaten; if the result is NaN, none is."""
     dy = kept(dy, beaten.shape, axis, keepdims)
-    return where(beaten, 0, dy / sum(where(beaten, 0, ones_like(dy)), axis, True))
+    share = dy / sum(where(beaten, 0, ones_like(dy, np.float32 if dy.dtype == HALF else None)), axis, True)
+    return where(beaten, 0, share if share.dtype == dy.dtype else astype(share, dy.dtype))
 
 
 @operator(numpy=np.argmax)
@@ -208,10 +242,8 @@ def all(x, axis=None, keepdims=False):
 
 def cumsum(x, axis=None):
     """The sums of x's first elements along `axis`; None takes x.ravel()."""
-    if axis is None:
-        return running_sum(ravel(x), -1)
-    n = len(shape_of(x))
-    return running_sum(x, *(i - n for i in normalize_axis_tuple(axis, n)))
+    x, axis = along_axis(x, axis)
+    return running_sum(x, axis - len(shape_of(x)))
 
 
 @operator

@@ -7,6 +7,7 @@ from the end, so that leading axes of a cotangent pass through.
 from __future__ import annotations
 
 import math
+from operator import index
 
 import numpy as np
 from numpy.lib.array_utils import normalize_axis_tuple
@@ -65,8 +66,10 @@ def shape_of(x) -> tuple[int, ...]:
 
 
 def as_shape(shape) -> tuple[int, ...]:
-    """A shape as NumPy takes it, an int or a sequence, as a tuple."""
-    return tuple(shape) if isinstance(shape, (tuple, list)) else (int(shape),)
+    """A shape as NumPy takes it, an int or a sequence, as a tuple.  Raises TypeError for what is no whole number."""
+    if isinstance(shape, (tuple, list)):
+        return tuple(shape)
+    return (shape,) if isinstance(shape, int) else tuple(map(index, np.ravel(shape)))
 
 
 def whole_shape(shape, x) -> tuple[int, ...]:
@@ -78,6 +81,21 @@ def whole_shape(shape, x) -> tuple[int, ...]:
     if whole.count(-1) > 1 or known <= 0 or x.size % known:
         raise ValueError(f"an array of shape {x.shape} can't take the shape {whole}")
     return tuple(x.size // known if n == -1 else n for n in whole)
+
+
+def along_axis(x, axis):
+    """x and the axis counted from the front; for None, and for a 0-d x, all of x in one axis, as NumPy has it."""
+    if axis is None or shape_of(x) == ():
+        x, axis = ravel(x), axis or 0
+    return x, *normalize_axis_tuple(axis, len(shape_of(x)))
+
+
+def under_name(name: str, f, *xs, **options):
+    """f(*xs, **options) for a public function that makes its inputs ready for operator f: errors speak of that function."""
+    try:
+        return f(*xs, **options)
+    except (ValueError, TypeError) as e:
+        raise type(e)(str(e).replace(f.__name__, name, 1)) from e
 
 
 def inverse(axes) -> tuple[int, ...]:
@@ -98,10 +116,9 @@ def ravel(x):
 def swapaxes(x, axis1, axis2):
     """x with two axes exchanged."""
     n = len(shape_of(x))
-    if not (-n <= axis1 < n and -n <= axis2 < n):
-        raise np.exceptions.AxisError(f"swapaxes: x {shape_of(x)} has no axes {axis1} and {axis2}")
+    (i,), (j,) = normalize_axis_tuple(axis1, n, "axis1"), normalize_axis_tuple(axis2, n, "axis2")
     axes = list(range(-n, 0))
-    axes[axis1], axes[axis2] = axes[axis2], axes[axis1]
+    axes[i], axes[j] = axes[j], axes[i]
     return transpose(x, tuple(axes))
 
 
@@ -127,7 +144,10 @@ def moveaxis(x, source, destination):
 def squeeze(x, axis=None):
     """x without its axes of length 1, or without those of them that `axis` names.  Raises ValueError if one is longer."""
     shape = shape_of(x)
-    gone = [i for i, n in enumerate(shape) if n == 1] if axis is None else normalize_axis_tuple(axis, len(shape))
+    if axis is None or (shape == () and axis in (0, -1)):  # which NumPy takes of a 0-d x
+        gone = tuple(i for i, n in enumerate(shape) if n == 1)
+    else:
+        gone = normalize_axis_tuple(axis, len(shape))
     if longer := [i for i in gone if shape[i] != 1]:
         raise ValueError(f"squeeze: axis {longer[0]} of x {shape} must have length 1")
     return reshape(x, tuple(n for i, n in enumerate(shape) if i not in gone))
