@@ -67,7 +67,7 @@ def available() -> dict[str, str | None]:
 
 def register(name: str, source: type | str) -> None:
     """Add a backend: a class, or "module:class" to be imported at first use.  A name can be registered once more with the same source."""
-    if not name or name == "auto":
+    if not isinstance(name, str) or not name or name == "auto":
         raise ValueError(f"a backend can't be called {name!r}")
     if not isinstance(source, type) and (not isinstance(source, str) or ":" not in source):
         raise TypeError(f'backend {name!r}: register a class or "module:class", not {source!r}')

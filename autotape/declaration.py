@@ -41,6 +41,7 @@ class Declaration:
         residuals: str = "",
         constants: str = "",
         optional: tuple[str, ...] = (),
+        nondifferentiable: str = "",
     ) -> None:
         if not isinstance(forward, FunctionType) or not forward.__name__.isidentifier() or forward.__name__.startswith("_"):
             raise OperatorError(f"an operator is declared by a `def` with a public name, not by {forward!r}")
@@ -54,6 +55,7 @@ class Declaration:
         self.options = [p.name for p in self.parameters if p.name not in self.inputs and p.name != self.variadic]
         self.outputs, self.residuals, self.constants = outputs.split(), residuals.split(), constants.split()
         self.results = [*self.outputs, *self.residuals, *self.constants]
+        self.nondifferentiable = nondifferentiable.split()
         self.rules: dict[str | None, Callable[..., Any]] = {}  # by input; None: the joint rule
         self.shape_of: Callable[..., Shape] | None = None  # set where the result may be pending
         self.composition: Callable[..., Any] | None = None  # the same in smaller operators
@@ -74,6 +76,11 @@ class Declaration:
         return [n for n in self.all_inputs if n in self.rules or None in self.rules]
 
     @property
+    def inputs_without_rule(self) -> list[str]:
+        """The inputs that should have a rule and have none."""
+        return [n for n in self.all_inputs if n not in self.differentiable_inputs and n not in self.nondifferentiable]
+
+    @property
     def differentiable_results(self) -> list[str]:
         """The results whose cotangent some rule takes."""
         wanted = {need.of for need in self.needs() if need.kind == "cotangent"}
@@ -90,6 +97,8 @@ class Declaration:
             raise OperatorError(f"{self.name}: *{self.variadic} must be its only input, beside {self.inputs}")
         if unknown := self.optional - set(self.inputs):
             raise OperatorError(f"{self.name}: optional {sorted(unknown)} are no parameters")
+        if unknown := set(self.nondifferentiable) - set(self.all_inputs):
+            raise OperatorError(f"{self.name}: nondifferentiable {sorted(unknown)} are no inputs")
         if private := [p.name for p in self.parameters if p.name.startswith("_")]:
             raise OperatorError(f"{self.name}: parameters must not start with an underscore, as {private} do")
         results = {*self.results, *("d" + r for r in self.results), "needs"}

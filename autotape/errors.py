@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-_KINDS = (ValueError, TypeError, IndexError, FloatingPointError, ZeroDivisionError, OverflowError, MemoryError)
-
 
 class OperatorError(TypeError):
     """A wrong declaration of an operator, or an operator called with what it can't take."""
@@ -17,12 +15,15 @@ class TapeError(RuntimeError):
     """A tape used up, left in the wrong order, or met from another thread or task."""
 
 
+_KINDS = (OperatorError, ValueError, TypeError, IndexError, FloatingPointError, ZeroDivisionError, OverflowError, MemoryError)
+
+
 def annotated(e: Exception, where: str) -> Exception:
     """An exception of the same kind that says where it came from.
 
     Python's other exceptions, such as AttributeError, become an OperatorError; those of other packages stay as they are.
     """
-    if isinstance(e, (OperatorError, TapeError)) or str(e).startswith(where.partition("(")[0]):
+    if isinstance(e, (BackendError, TapeError)) or str(e).startswith(where.partition("(")[0]):
         return e
-    kind = next((t for t in type(e).__mro__ if t in _KINDS), OperatorError if type(e).__module__ == "builtins" else None)
-    return e if kind is None else kind(f"{where}: {e}")
+    kind = next((t for t in type(e).__mro__ if t in _KINDS), OperatorError)
+    return e if type(e).__module__ != "builtins" and kind not in type(e).__mro__ else kind(f"{where}: {e}")

@@ -84,7 +84,10 @@ class Tape:
         if self._open and not self.persistent:
             raise TapeError("tape.gradient: ask after the `with` block, or make the tape persistent")
         if not isinstance(loss, Tensor) or not self._start <= loss._id < record.end:
-            raise TapeError(f"tape.gradient: the loss ({describe(loss)}) was not recorded on this tape")
+            raise TapeError(
+                f"tape.gradient: the loss ({describe(loss)}) was not recorded on this tape. It must be computed inside the `with` from a "
+                "Param or from what tape.watch gave (w = w - step makes a Param a Tensor: w -= step keeps it one)"
+            )
         if loss._shape != ():
             raise TypeError(f"tape.gradient: the loss has shape {loss._shape}; a scalar is needed, such as loss.sum()")
         leaves, build = tree.flatten(sources)

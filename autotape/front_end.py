@@ -32,6 +32,7 @@ from typing import Any, NamedTuple
 from .backend import kernels
 from .backends.kernels import Array, Shape
 from .declaration import Declaration, Need, names_of
+from .errors import OperatorError
 from .fusion import Pending, defer, extend
 from .math_mode import get as math_mode
 from .meeting import explain, meet, own
@@ -62,8 +63,8 @@ _NAMES = {
 def front_end(op: Declaration, deferring: bool) -> Any:
     """The front end of an operator, compiled; `deferring` ones may give a pending value instead of running."""
     defaults = {f"_default_{p.name}": p.default for p in op.parameters if p.default is not p.empty}
-    op.namespace.update(_NAMES, _forward=op.forward, _mixed=mixed, **defaults)
-    lines = [*unwrap(op), *(deferral(op) if deferring else ()), *compute(op), *wrap(op), *(record(op) if op.rules else ())]
+    op.namespace.update(_NAMES, _forward=op.forward, _mixed=mixed, _no_rule=no_rule, **defaults)
+    lines = [*unwrap(op), *(deferral(op) if deferring else ()), *compute(op), *wrap(op), *refuse(op), *(record(op) if op.rules else ())]
     lines.append(f"return {_tuple_or_one([f'_r_{r}' for r in op.outputs])}")
     return compiled(op.name, f"def {op.name}({signature(op)}):", lines, op.namespace, op.name)
 
@@ -128,6 +129,21 @@ def wrap(op: Declaration) -> Iterable[str]:
         shape = f"_s_{r}" if not op.elementwise else "_s" if len(op.inputs) > 1 else f"_s_{op.inputs[0]}"
         constant = "" if op.rules and len(op.results) == 1 else f"; _r_{r}._id = -1"
         yield f"_r_{r} = _Tensor(); _r_{r}._array = {r}; _r_{r}._shape = {shape}{constant}"
+
+
+def refuse(op: Declaration) -> Iterable[str]:
+    """An input that is being recorded and has no rule raises: its cotangent would silently be zero."""
+    for n in op.inputs_without_rule:
+        on_tape = f"_max(_i_{n}, default=-1)" if op.variadic else f"_i_{n}"
+        yield f"if (_t := _current()) is not None and {on_tape} >= _t.base: raise _no_rule(_op, {n!r})"
+
+
+def no_rule(op: Declaration, name: str) -> OperatorError:
+    """What is said of an input that is being recorded and has no rule."""
+    return OperatorError(
+        f"{op.name}: there is no rule for {name}: declare it with @{op.name}.backward({name!r}), "
+        f"or that it has no derivative with @operator(nondifferentiable={name!r})"
+    )
 
 
 def record(op: Declaration) -> Iterable[str]:

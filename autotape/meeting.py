@@ -55,7 +55,7 @@ def _run_raw(op: Declaration, args: Any, options: dict[str, Any]) -> Any:
 
 def _as_array(op: Declaration, name: str, a: Any, k: Any) -> Any:
     """An input as a Tensor or raw array; numbers stay what they are, and None is an optional input left out."""
-    if isinstance(a, Tensor) or type(a) in _NUMBERS or (isinstance(a, k.array) and a.dtype.kind != "O"):
+    if isinstance(a, Tensor) or type(a) in _NUMBERS or (type(a) is k.array and a.dtype.kind != "O"):
         return a
     if isinstance(a, Param):
         return watch(a)
@@ -90,7 +90,7 @@ def own(a: Any) -> Any:
     if isinstance(a, Param):
         return watch(a)
     k = kernels()
-    return constant(k.copy(a)) if isinstance(a, k.array) else a
+    return constant(k.copy(a)) if type(a) is k.array else a
 
 
 def _names(op: Declaration) -> Any:

@@ -33,9 +33,9 @@ _DEFAULTS: dict[str, Any] = {
     "keepdims": np._NoValue,
 }
 _ADVICE = {
-    "out": " (a Tensor is never written to: use the returned value)",
+    "out": " (nothing is written into an array: use the returned value, and for a += t write a = a + t)",
     "dtype": " (use .astype(dtype) before or after)",
-    "where": " (use np.where(mask, t, other))",
+    "where": " (choose before or after: np.where(mask, t, other), t[mask])",
     "initial": " (combine the result with np.maximum, np.minimum, + or *)",
 }
 
@@ -75,18 +75,24 @@ def dispatch_function(function: Any, args: Any, kwargs: Any) -> Any:
 
 def _call(name: str, table: dict[Any, Callable[..., Any]], key: Any, args: Any, kwargs: Any) -> Any:
     if (f := table.get(key)) is None:
-        raise TypeError(f"{name} of a Tensor is not supported: t.numpy() gives the value without its derivative")
+        raise TypeError(
+            f"{name} of a Tensor is not supported. Declare an operator for it with @operator(numpy={name}), or a composition of "
+            f"operators with @numpy_function({name}); for the value without its derivative pass t.numpy()"
+        )
     if key in _inputs:
         args, kwargs = _by_name(key, args, kwargs)
-    kwargs = {k: v for k, v in kwargs.items() if k != "subok" and (k not in _DEFAULTS or not _is_default(_DEFAULTS[k], v))}
+    takes = _parameters(f)
+    kwargs = {k: v for k, v in kwargs.items() if not _is_default(k, v) or (k == "order" and k in takes)}
     for k in kwargs:
-        if k not in (takes := _parameters(f)):
+        if k not in takes:
             raise TypeError(f"{name} of a Tensor takes {', '.join(takes)}, not {k}={_ADVICE.get(k, '')}")
     return f(*args, **kwargs)
 
 
-def _is_default(default: Any, value: Any) -> bool:
-    return value is default or (isinstance(default, str) and value == default)
+def _is_default(name: str, value: Any) -> bool:
+    """Whether a keyword says what NumPy does anyway (`subok` is about subclasses of ndarray, which Tensors are not)."""
+    default = _DEFAULTS.get(name, _is_default)  # a value that nothing else is
+    return name == "subok" or value is default or (isinstance(default, str) and value == default)
 
 
 def _by_name(key: Any, args: Any, kwargs: Any) -> tuple[Any, Any]:

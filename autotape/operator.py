@@ -1,33 +1,4 @@
-"""Operators: a declaration in, a generated front end out, and the registry that NumPy's functions, tests and docs read.
-
-    @operator(elementwise=True, numpy=np.tanh)
-    def tanh(x):
-        "tanh(x), elementwise."
-        return kernels().tanh(x)
-
-    @tanh.backward
-    def _(dy, y): return dy * (1 - y * y)
-
-The forward works on raw arrays of the current backend.  Its parameters without a default are inputs, the others
-options; `optional=("b",)` makes b=None an input that may be left out, `*xs` any number of inputs.
-
-A rule gives the cotangent of an input (`@op.backward("x")`; None is zero), or a joint rule those of all of them.  Its
-parameters name what it needs, which is saved and nothing more:
-
-    x                an input            dy            the cotangent of result y
-    axis             an option           x_shape       an input's shape
-    y                a result            x_like        an input's shape and dtype
-                                         needs         which inputs want a cotangent (joint rules)
-
-Rules are written with operators, so they can be differentiated; they run on raw arrays when nobody outside records.
-The cotangent of a result that nothing depends on is None where an operator has several.
-
-Results are named by `outputs` ("y"), `residuals` (results of the forward that depend smoothly on the inputs and so
-have a cotangent of their own, "mean" and "dmean") and `constants` (masks, indices).
-
-`elementwise=True` promises that forward and rules are elementwise: the engine then undoes broadcasting and casts each
-cotangent to its input's dtype, and a backend may compile the rule into one kernel.
-"""
+"""Operators: a declaration in, a generated front end out, and the registry that NumPy's functions, tests and docs read."""
 
 from __future__ import annotations
 
@@ -77,10 +48,42 @@ def operator(
     residuals: str = "",
     constants: str = "",
     optional: tuple[str, ...] = (),
+    nondifferentiable: str = "",
     numpy: Any = (),
 ) -> Callable[[Callable[P, R]], Front[P, R]]: ...
 def operator(forward: Any = None, /, **declaration: Any) -> Any:
-    """Declare an operator; see this module's text.  `numpy` names the NumPy functions that reach it for Tensors."""
+    """Declare an operator, forward and backward.
+
+        @operator(elementwise=True, numpy=np.tanh)
+        def tanh(x):
+            "tanh(x), elementwise."
+            return kernels().tanh(x)
+
+        @tanh.backward
+        def _(dy, y): return dy * (1 - y * y)
+
+    The forward works on raw arrays of the current backend.  Its parameters without a default are inputs, the others
+    options; `optional=("b",)` makes b=None an input that may be left out, `*xs` any number of inputs.
+
+    A rule gives the cotangent of an input (`@op.backward("x")`, or `@op.backward` for the only one), or a joint rule
+    those of all of them (a tuple, None being zero).  Its parameters name what it needs, which is saved and nothing more:
+
+        x                an input            dy            the cotangent of result y
+        axis             an option           x_shape       an input's shape
+        y                a result            x_like        an input's shape and dtype
+                                             needs         which inputs want a cotangent (joint rules)
+
+    Rules are written with operators, so they can be differentiated; they run on raw arrays when nobody outside records.
+    `nondifferentiable="mask"` names inputs that have no derivative and so no rule; others without a rule raise.
+
+    Results are named by `outputs` ("y"), `residuals` (results of the forward that depend smoothly on the inputs and so
+    have a cotangent of their own, "mean" and "dmean") and `constants` (masks, indices).  With several results, the
+    cotangent of one that nothing depends on is None.
+
+    `elementwise=True` promises that forward and rules are elementwise: the engine then undoes broadcasting and casts each
+    cotangent to its input's dtype, and a backend may compile the rule into one kernel.  `numpy` names the NumPy functions
+    that reach the operator for Tensors; their arrays must come first, and its options have their names.
+    """
     if forward is None:
         return lambda f: Operator(f, **declaration).front
     return Operator(forward, **declaration).front

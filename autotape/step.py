@@ -24,6 +24,7 @@ from typing import Any
 from .backend import kernels
 from .backends.kernels import Array, Shape
 from .declaration import Declaration
+from .errors import OperatorError
 from .source import compiled, indented
 from .tape import Step
 from .tensor import Tensor, constant
@@ -32,6 +33,7 @@ from .tensor import Tensor, constant
 def step_function(op: Declaration, rules: dict[str | None, Callable[..., Any]], traced: bool) -> Step:
     """The step of an operator's entries: the rules on raw arrays, or (traced) on Tensors."""
     names: dict[str, Any] = dict(_Tensor=Tensor, _fit_to=fit_traced if traced else fit_raw, _zip=zip, _retraced=retraced)
+    names |= dict(_len=len, _one_each=one_each, _inputs=op.all_inputs, _NOTHING=NOTHING)
     names |= {f"_rule_{key}": rule for key, rule in rules.items()}
     lines = [*unpack(op), *(retrace(op) if traced else ()), *run_rules(op, add_traced if traced else add_raw)]
     head = f"def step(_g, _e, _G, _base, {'_k' if traced else '_own'}):"
@@ -67,9 +69,10 @@ def run_rules(op: Declaration, add: Callable[[str], Iterable[str]]) -> Iterable[
     """Call the rules of the inputs that want a cotangent and add what they give."""
     ruled, xs = op.differentiable_inputs, op.variadic
     if None in op.rules:
-        yield f"_vs = _rule_None({', '.join(_arguments(op.rules[None]))})"
+        count = f"_len(_i_{xs})" if xs else len(ruled)
+        yield f"_vs = _one_each(_rule_None({', '.join(_arguments(op.rules[None]))}), {count}, _inputs)"
         if xs:
-            yield f"for _j, (_id, _v) in enumerate(_zip(_i_{xs}, _vs, strict=True)):"
+            yield f"for _j, (_id, _v) in enumerate(_zip(_i_{xs}, _vs)):"
             yield "    if _id >= _base:"
             yield from indented(indented(["if _fit is not None: _v = _fit_to(_v, _fit[_j])", *add("_id")]))
             return
@@ -78,9 +81,25 @@ def run_rules(op: Declaration, add: Callable[[str], Iterable[str]]) -> Iterable[
         yield f"if _i_{n} >= _base:"
         rule = f"_v_{n}" if None in op.rules else f"_rule_{n}({', '.join(_arguments(op.rules[n]))})"
         yield f"    _v = {rule}"
+        if None not in op.rules:
+            yield "    if _v is None: raise _NOTHING"
         if op.has_fit:
             yield f"    if _fit is not None: _v = _fit_to(_v, _fit[{j}])"
         yield from indented(add(f"_i_{n}"))
+
+
+NOTHING = OperatorError("the rule returned nothing: does it lack a `return`?")
+
+
+def one_each(cotangents: Any, count: int, inputs: list[str]) -> Any:
+    """What a joint rule gave, if it is one cotangent (or None) for each input."""
+    if not isinstance(cotangents, (tuple, list)) or len(cotangents) != count:
+        given = f"{len(cotangents)} of them" if isinstance(cotangents, (tuple, list)) else type(cotangents).__name__
+        raise OperatorError(
+            f"a joint rule returns a tuple of {count} cotangents, for the inputs {', '.join(inputs)}, not {given} "
+            "(parameters with a default are options, not inputs)"
+        )
+    return cotangents
 
 
 def add_raw(id: str) -> Iterable[str]:

@@ -201,7 +201,7 @@ def backend_of(raw: Array) -> Any:
 def describe(x: Any) -> str:
     """A value in an error message: its type, and its shape and dtype where it has them."""
     if hasattr(x, "shape") and hasattr(x, "dtype"):
-        return f"{type(x).__name__}{tuple(x.shape)} {x.dtype}"
+        return f"{type(x).__name__}{tuple(x.shape)} {x.dtype}" if x.shape else f"0-d {type(x).__name__} {x.dtype}"
     return f"{type(x).__name__} {x!r}"[:80]
 
 
@@ -216,7 +216,8 @@ def refuse_tracked(t: Tensor, what: str) -> None:
     if is_tracked(t):
         raise TypeError(
             f"{what} would drop its derivative, since t is being recorded. For the value alone use at.stop_gradient(t) or t.numpy(); "
-            "to build an array of Tensors np.stack([...]) or np.concatenate; to put t into an array x.at[i].set(t) or np.full_like(t, ...)"
+            "for a function of math NumPy's; to build an array of Tensors np.stack([...]) or np.concatenate; "
+            "to put t into an array x.at[i].set(t), to fill one np.broadcast_to(t, shape)"
         )
 
 

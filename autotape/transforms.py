@@ -111,6 +111,8 @@ class Level:
         k = self.settings.kernels
         if g is None:
             g, exclusive = k.zeros(variable._shape, variable.dtype), True
+        if not hasattr(g, "shape"):
+            raise TypeError(f"{self.name}: a rule gave {describe(g)} for a cotangent; it must be an array")
         if g.shape != variable._shape:
             raise ValueError(f"{self.name}: a rule gave a cotangent of shape {g.shape} for an input of shape {variable._shape}")
         if isinstance(g, Tensor):

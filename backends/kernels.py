@@ -57,7 +57,8 @@ class Kernels(Protocol):
         """x as a numpy.ndarray; may share memory with x."""
 
     def scalar(self, value: complex, dtype: Any) -> Array:
-        """A Python number as the 0-d array that NumPy's weak promotion makes of it beside `dtype`; may be cached, so never written to."""
+        """A Python number as the 0-d array that NumPy's weak promotion makes of it beside `dtype`, an integer too large for that as
+        itself; may be cached, so never written to."""
 
     def copy(self, x: Array) -> Array:
         """A C-contiguous copy that shares memory with nothing."""

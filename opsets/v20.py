@@ -26,6 +26,7 @@ from .array import (
     astype,
     divide,
     exp,
+    log,
     matmul,
     minimum,
     multiply,
@@ -39,8 +40,41 @@ from .array import (
     where,
 )
 from .array.reductions import HALF, kept
+from .array.reductions import max as highest
 from .array.shapes import shape_of
 from .geometry import convolution, pooling, real_number, whole_number
+
+__all__ = [
+    "accuracy",
+    "bce",
+    "bmm",
+    "conv4",
+    "conv4_w",
+    "conv4_x",
+    "conv_bias_act",
+    "dropout",
+    "elu",
+    "invx",
+    "logistic",
+    "logp",
+    "logsoftmax",
+    "logsumexp",
+    "masked_dropout",
+    "mat",
+    "max_pool",
+    "max_pool_at",
+    "max_pool_x",
+    "mean_pool",
+    "mean_pool_x",
+    "nll",
+    "pool",
+    "relu",
+    "selu",
+    "sigm",
+    "softmax",
+    "softplus",
+    "zeroone",
+]
 
 # ---------------------------------------------------------------- activations: each rule needs the result alone
 
@@ -192,6 +226,12 @@ def softmax(x, axis=None):
     return kernels().softmax(x, axis)
 
 
+@softmax.reference
+def _(x, axis=None):
+    e = exp(x - highest(x, axis, True))
+    return e / sum(e, axis, True)
+
+
 @softmax.backward
 def _(dy, y, axis): return y * (dy - sum(dy * y, from_the_end(axis, y.ndim), True))
 
@@ -200,6 +240,11 @@ def _(dy, y, axis): return y * (dy - sum(dy * y, from_the_end(axis, y.ndim), Tru
 def logsoftmax(x, axis=None):
     """log(softmax(x, axis)) without overflow.  Knet's logsoftmax, also called logp."""
     return kernels().logsoftmax(x, axis)
+
+
+@logsoftmax.reference
+def _(x, axis=None):
+    return x - logsumexp(x, axis, True)
 
 
 @logsoftmax.backward
@@ -213,6 +258,13 @@ logp = logsoftmax
 def logsumexp(x, axis=None, keepdims=False):
     """log(sum(exp(x))) over `axis` without overflow; axis as in softmax, keepdims as in NumPy.  Knet's logsumexp."""
     return kernels().logsumexp(x, axis, keepdims)
+
+
+@logsumexp.reference
+def _(x, axis=None, keepdims=False):
+    top = highest(x, axis, True)
+    y = top + log(sum(exp(x - top), axis, True))
+    return y if keepdims else sum(y, axis)  # over axes of length 1
 
 
 @logsumexp.backward
@@ -425,7 +477,7 @@ def max_pool(x, window=2, padding=0, stride=None):
 def _(dy, x, y, window, padding, stride): return max_pool_x(dy, x, y, window, padding, stride)
 
 
-@operator
+@operator(nondifferentiable="x m")
 def max_pool_x(v, x, m, window=2, padding=0, stride=None):
     """The transpose of max_pool at x: v, shaped like m = max_pool(x), goes to where each window of x has its first maximum."""
     geometry, y_shape = pooling("max_pool_x", x.shape, window, padding, stride)
@@ -438,7 +490,7 @@ def max_pool_x(v, x, m, window=2, padding=0, stride=None):
 def _(dy, x, m, window, padding, stride): return max_pool_at(dy, x, m, window, padding, stride)
 
 
-@operator
+@operator(nondifferentiable="x m")
 def max_pool_at(v, x, m, window=2, padding=0, stride=None):
     """v, shaped like x, taken where each window of x has its first maximum; m is max_pool(x).  The transpose of max_pool_x in v."""
     geometry, y_shape = pooling("max_pool_at", x.shape, window, padding, stride)
@@ -503,6 +555,14 @@ def conv_bias_act(w, x, b=None, z=None, activation="identity", padding=0, stride
         expect("conv_bias_act", "z", z.shape, y_shape)
     scales = (real_number("conv_bias_act", name, value) for name, value in (("alpha", alpha), ("beta", beta)))
     return kernels().conv_bias_act(w, x, b, z, activation, geometry, *scales)
+
+
+@conv_bias_act.reference
+def _(w, x, b=None, z=None, activation="identity", padding=0, stride=1, dilation=1, mode=0, alpha=1, beta=1, group=1):
+    y = conv4(w, x, padding, stride, dilation, mode, alpha, group)
+    y = y if z is None else y + beta * z
+    y = y if b is None else y + b
+    return next((f(y) for f, name in ACTIVATIONS.items() if name == activation), y)
 
 
 @conv_bias_act.backward

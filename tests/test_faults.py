@@ -60,6 +60,16 @@ def test_no_object_array_passes_beside_a_tensor():
             use()
 
 
+def test_arrays_that_compute_by_rules_of_their_own_are_refused():
+    masked = np.ma.array([1.0, 2.0, 3.0], mask=[0, 1, 0])
+    for x in (masked, np.ones((1, 2)).view(np.matrix)):
+        one = at.array(np.ones((1, 1)))
+        for use in (lambda x=x: at.grad(lambda t: t.sum())(x), lambda x=x: at.array(x), lambda x=x, one=one: one * x):
+            with pytest.raises(TypeError, match=r"pass np\.asarray\(x\)"):
+                use()
+    close(at.grad(lambda t: (t * t).sum())(np.asarray(masked)), [2, 4, 6])
+
+
 # ---------------------------------------------------------------- levels, contexts, tapes
 
 
@@ -272,8 +282,20 @@ def test_wrong_forwards_and_rules_name_their_operator():
     def _(dy):
         return (dy,)
 
-    with pytest.raises(ValueError, match=r"joint, backward: .*unpack"):
+    with pytest.raises(OperatorError, match=r"joint, backward: a joint rule returns a tuple of 2 cotangents, for the inputs a, b, not 1"):
         at.grad(lambda a: joint(a, a).sum())(X)
+
+    @at.operator
+    def forgetful(x):
+        return x
+
+    @forgetful.backward
+    def _(dy):
+        dy * 2.0
+
+    for f in (lambda x: forgetful(x).sum(), lambda x: at.grad(lambda x: forgetful(x).sum())(x).sum()):
+        with pytest.raises(OperatorError, match="forgetful, backward: the rule returned nothing"):
+            at.grad(f)(X)
 
     for wrong in (3, len, copy):
         with pytest.raises(OperatorError, match="declared by a `def`"):
@@ -282,6 +304,30 @@ def test_wrong_forwards_and_rules_name_their_operator():
         joint.backward("a", "b")
     with pytest.raises(OperatorError, match="backward takes one of its inputs"):
         joint.backward()
+
+
+def test_a_missing_rule_raises_and_a_declared_zero_does_not():
+    @at.operator
+    def half_declared(a, b):
+        return a * b
+
+    half_declared.backward("a")(lambda dy, b: dy * b)
+
+    @at.operator(nondifferentiable="x")
+    def steps(x):
+        return x
+
+    close(at.grad(lambda x: half_declared(x, np.ones(3)).sum())(X), np.ones(3))
+    with pytest.raises(OperatorError, match=r"half_declared: there is no rule for b: declare it with @half_declared\.backward\('b'\)"):
+        at.grad(lambda x: half_declared(x, x).sum())(X)
+    close(at.grad(lambda x: (steps(x) * x).sum())(X), X)
+    close(half_declared(at.array(X), X).numpy(), X * X)
+
+    def f(x):
+        return x
+
+    with pytest.raises(OperatorError, match=r"nondifferentiable \['k'\] are no inputs"):
+        at.operator(nondifferentiable="k")(f)
 
 
 def test_a_backend_that_fails_to_load_says_so_and_harms_no_other(monkeypatch):

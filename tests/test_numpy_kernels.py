@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import itertools
 import math
+import pickle
 import threading
 from unittest import mock
 
@@ -416,7 +417,20 @@ def test_along_an_axis(shape, length, seed, data):
     same(K.scatter_along_axis(v, index, axis, shape), expected)
 
 
+def test_scatter_along_an_axis_where_indices_stretch_another():
+    index, v = np.array([[1], [1], [-3]]), np.ones((3, 1), np.float32)
+    same(K.scatter_along_axis(v, index, 1, (1, 4)), np.array([[0, 3, 0, 0]], np.float32))
+
+
 # ---------------------------------------------------------------- products
+
+
+def test_float16_goes_through_float32_whatever_its_dtype_object():
+    x = pickle.loads(pickle.dumps(np.ones((2, 2), np.float16)))
+    assert x.dtype is not np.dtype(np.float16)
+    with mock.patch.object(np, "matmul", wraps=np.matmul) as spy:
+        same(K.matmul(x, np.ones((2, 2), np.float16)), np.full((2, 2), 2, np.float16))
+    assert [a.dtype for a in spy.call_args.args] == [np.float32] * 2
 
 
 @many

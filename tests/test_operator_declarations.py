@@ -143,7 +143,7 @@ def test_a_joint_rule_must_give_one_cotangent_an_input():
     g = operator(named(lambda *xs: kernels().concatenate(xs, 0)))
     g.backward(lambda dy: [dy, dy, dy])
     for h in (f, g):
-        with pytest.raises(ValueError):
+        with pytest.raises(OperatorError, match="a joint rule returns a tuple of 2 cotangents"):
             at.grad(lambda x, h=h: h(x, x).sum())(X)
 
 
@@ -225,10 +225,11 @@ def test_21_rules_may_be_declared_after_a_call():
     def f(x, w):
         return kernels().multiply(x, w)
 
-    assert f(X, W).shape == (4, 3) and not at.grad(lambda x: f(x, W).sum())(X).any()
+    assert f(X, W).shape == (4, 3)
     f.backward("x")(lambda dy, w: dy * w)
     close(at.grad(lambda x: f(x, W).sum())(X), W)
-    close(at.grad(lambda w: f(X, w).sum())(W), 0)
+    with pytest.raises(OperatorError, match="there is no rule for w"):
+        at.grad(lambda w: f(X, w).sum())(W)
     f.backward("w")(lambda dy, x: dy * x)
     close(at.grad(lambda w: f(X, w).sum())(W), X)
     check_grads(f, (X, W))
@@ -363,11 +364,10 @@ def test_none_is_a_zero_cotangent():
     close(at.grad(lambda w: first(X, w).sum())(W), 0)
     check_grads(first, (X, W))
 
-    @operator
+    @operator(nondifferentiable="x")
     def never(x):
         return kernels().copy(x)
 
-    never.backward(lambda dy: None)
     close(at.grad(lambda x: (never(x) * x).sum())(X), X)
 
 

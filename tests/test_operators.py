@@ -5,6 +5,7 @@ Each test runs on NumPy's arrays and on the strict array.  An operator with a ru
 
 from __future__ import annotations
 
+import functools
 import importlib
 import pkgutil
 
@@ -14,7 +15,7 @@ from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
 import autotape as at
-from autotape import backend, opsets, tree
+from autotape import backend, math_mode, opsets, tree
 from autotape.operator import OPERATORS
 from autotape.testing import check_grads
 from autotape.testing.specifications import Case, cases
@@ -67,6 +68,25 @@ def test_layout_changes_nothing_and_float32_stays(case, data):
     for y, e in zip(found, expected, strict=True):
         assert y.dtype == (case.options.get("dtype", dtype) if y.dtype.kind == "f" else e.dtype)
         np.testing.assert_allclose(y, e, ROUNDING[np.dtype(dtype)], ROUNDING[np.dtype(dtype)], strict=True)
+
+
+def test_19_an_operator_is_its_reference_composition():
+    seen = set()
+    for case in cases():
+        f, op = case.function(), OPERATORS.get(case.name)
+        if op is None or op.composition is None:
+            continue
+        seen.add(op.name)
+        plain = op.composition if case.call is None else functools.partial(case.call, op.composition)
+        for seed in range(3):
+            inputs = case.draw(seed)
+            with math_mode.use("pedantic"):
+                y, pull = at.vjp(f, *inputs)
+                expected, pull_expected = at.vjp(functools.partial(plain, **case.options), *inputs)
+            np.testing.assert_allclose(y, expected, 1e-12, 1e-12)
+            for g, e in zip(pull(np.cos(y)), pull_expected(np.cos(y)), strict=True):
+                np.testing.assert_allclose(g, e, 1e-10, 1e-10)
+    assert seen == {"softmax", "logsoftmax", "logsumexp", "conv_bias_act"}
 
 
 def test_every_differentiable_operator_has_a_case():

@@ -395,22 +395,22 @@ def test_conv4_keeps_float32_and_differentiates_to_order_3():
 
 
 def test_options_that_are_numpy_scalars_leave_float32_as_it_is():
-    w, x, z = (v.astype(np.float32) for v in distinct(1, [(1, 1, 2, 2), (1, 1, 4, 4), (1, 1, 3, 3)], [(-1, 1)] * 3))
+    w, x = np.ones((1, 1, 1, 1), np.float32), np.ones((1, 1, 4, 4), np.float32)
     two, half = np.float64(2), np.float64(0.5)
-    for f, x in [
-        (lambda z: ops.conv_bias_act(w, x, None, z, alpha=two, beta=two), z),
-        (lambda x: ops.conv4(w, x, alpha=two), x),
-        (lambda x: ops.pool(x, alpha=two), x),
-        (lambda x: ops.dropout(x, half, seed=np.int64(0)), x),
-        (lambda x: ops.masked_dropout(x, half), x),
-    ]:  # fmt: skip
+    for f in (
+        lambda x: ops.conv_bias_act(w, x, None, x, alpha=two, beta=two),
+        lambda x: ops.conv4(w, x, alpha=two),
+        lambda x: ops.pool(x, alpha=two),
+        lambda x: ops.dropout(x, half, seed=np.int64(0)),
+        lambda x: ops.masked_dropout(x, half),
+    ):
         y, pull = at.vjp(f, x)
-        assert y.dtype == pull(np.ones_like(y.numpy() if isinstance(y, at.Tensor) else y))[0].dtype == np.float32
+        assert y.dtype == pull(y)[0].dtype == np.float32
 
 
 @pytest.mark.parametrize("alpha", ["2", 2j, None, np.ones(1)])
 def test_alpha_and_beta_are_numbers(alpha):
-    says = "must be a real number, got " + re.escape(type(alpha).__name__)
+    says = f"must be a real number, got .*{type(alpha).__name__}"
     for call in (ops.conv4, lambda w, x, alpha: (at.grad(lambda w: (ops.conv4(w, x, alpha=alpha), w.sum())[1])(w)), ops.conv_bias_act):
         with pytest.raises(TypeError, match=f"^conv(4|_bias_act): alpha {says}"):
             call(W, X, alpha=alpha)
@@ -418,7 +418,7 @@ def test_alpha_and_beta_are_numbers(alpha):
         ops.conv_bias_act(W, X, beta=alpha)
     with pytest.raises(TypeError, match=f"^pool: alpha {says}"):
         ops.pool(X, alpha=alpha)
-    with pytest.raises(TypeError, match="conv4: alpha must be a real number, got Tensor"):
+    with pytest.raises(TypeError, match=r"conv4: alpha must be a real number, got .*Tensor"):
         at.grad(lambda alpha: (ops.conv4(W, X, alpha=alpha), alpha)[1])(2.0)
 
 

@@ -49,8 +49,13 @@ def check_grads(
     rtol is by default 4 sqrt(machine epsilon) of the coarsest dtype among arguments and results and at least 1e-6
     (float32: 1.4e-3), atol a tenth of rtol, and the step eps 6e-6.
 
-    Raises AssertionError, which names the argument, the order, and the worst element with both its values.
+    Raises AssertionError, which names the argument, the order, and the worst element with both its values; TypeError or
+    ValueError where there is nothing to check.
     """
+    if not isinstance(args, (tuple, list)):
+        raise TypeError(f"check_grads: args is a tuple of f's arguments, such as (x,), not {type(args).__name__}")
+    if order < 1:
+        raise ValueError(f"check_grads: order must be at least 1, not {order}")
     leaves, build = tree.flatten(tuple(args))
     free = [i for i, leaf in enumerate(leaves) if floating(leaf)]
     if not free:
@@ -63,6 +68,8 @@ def check_grads(
 
     xs = [plain(leaves[i]) for i in free]
     ys, _ = vjp(flat, *xs)
+    if not ys:
+        raise TypeError("check_grads: f returned no array of floats")
     if rtol is None:
         rtol = max(1e-6, *(4 * float(np.finfo(a.dtype).eps) ** 0.5 for a in (*xs, *ys)))
     tolerance = Tolerance(rtol, rtol / 10 if atol is None else atol, 6e-6 if eps is None else eps)

@@ -188,6 +188,8 @@ REDUCING = [
         for name in ("root_sum_square", "root_sum_power")
         for shape, axis, keepdims in REDUCTIONS
     ),
+    case("array.root_sum_square", (2, 3), axis=1, divisor=2.5, domain=NONZERO),
+    *(case(f"array.{name}", (), axis=-1, domain=NONZERO) for name in ("sum", "prod", "max", "min", "cumsum")),
     *(case(f"array.{name}", (2, 3)) for name in ("argmax", "argmin")),
     *(case(f"array.{name}", (2, 3), axis=axis, keepdims=axis == 0) for name in ("argmax", "argmin") for axis in (0, -1)),
     *(case(f"array.{name}", (2, 0), axis=1) for name in ("sum", "prod")),
@@ -229,6 +231,7 @@ SHAPING = [
     case("array.array_split", (5,), indices_or_sections=3),
     *(case("array.pad", (3, 4), pad_width=((1, 2), (0, 1)), mode=mode) for mode in ("constant", "edge", "reflect", "symmetric", "wrap")),
     case("array.pad", (2,), pad_width=1, constant_values=0.5),
+    case("array.pad", (2, 3), pad_width=1, constant_values=((1, 2), (3, 4))),
     case("array.pad_with", (0, 2), widths=((1, 1), (0, 2)), value=2),
     *(case("array.repeat", (2, 3), repeats=repeats, axis=axis) for repeats, axis in ((2, None), (3, 0), (np.array([0, 1, 2]), 1))),
     *(case("array.flip", (2, 3), axis=axis) for axis in (None, 0, (0, -1))),
@@ -241,8 +244,10 @@ INDEXING = [
     *(case("array.index_set", shape, np.empty(shape)[index].shape, index=index) for shape, index in INDICES),
     *(case("array.index_add", shape, np.empty(shape)[index].shape, index=index) for shape, index in INDICES),
     *(case(f"array.{name}", (2, 3), (3, 1), index=ROWS) for name in ("index_set", "index_add")),
+    *(case(f"array.{name}", (2, 3), (1, 1, 3), index=1) for name in ("index_set", "index_add")),  # a leading axis too many
     *(case("array.take", (2, 3), indices=indices, axis=axis) for indices, axis in ((COLUMNS, None), (1, 0), (COLUMNS, -1))),
     case("array.take_along_axis", (2, 3), indices=COLUMNS, axis=1),
+    case("array.take_along_axis", (1, 3), indices=COLUMNS[:, 1:], axis=1),
     case("array.take_along_axis", (3,), indices=ROWS),
     case("array.scatter_along_axis", (2, 2), indices=COLUMNS, axis=-1, shape=(2, 3)),
 ]

@@ -18,12 +18,19 @@ _scalars: dict[tuple[Any, Any, Any], Array] = {}
 # -- in and out
 def adopt(x: Any) -> Array | None:
     if isinstance(x, np.ndarray):
-        x = x if type(x) is np.ndarray else x.view(np.ndarray)
+        x = x if type(x) is np.ndarray else _plain(x)
     elif isinstance(x, (np.generic, list, tuple)):
         x = np.asarray(x)
     else:
         return None
     return x if x.dtype.kind in _NUMBERS else None
+
+
+def _plain(x: np.ndarray) -> Array:
+    """An ndarray of a subclass as what it is beneath, if it computes as that does: masks, units and np.matrix would be lost."""
+    if type(x).__mul__ is not np.ndarray.__mul__ or type(x).__array_ufunc__ is not np.ndarray.__array_ufunc__:
+        raise TypeError(f"{type(x).__name__} computes by rules of its own, which would be lost: pass np.asarray(x)")
+    return x.view(np.ndarray)
 
 
 def to_numpy(x: Array) -> Array:
@@ -39,7 +46,10 @@ def scalar(value: complex, dtype: Any) -> Array:
 
 
 def _new_scalar(value: complex, dtype: Any, key: tuple[Any, Any, Any]) -> Array:
-    x = np.asarray(value, np.result_type(dtype, value))
+    try:
+        x = np.asarray(value, np.result_type(dtype, value))
+    except OverflowError:  # a large integer beside a small type: as itself, which compares and divides as NumPy does
+        x = np.asarray(value if -(2**63) <= value < 2**64 else float(value))
     x.setflags(write=False)
     if value.__class__ in (int, float, bool) and value == value:  # NaN is never found again; complex zeros have four signs
         if len(_scalars) >= _SCALARS_KEPT:

@@ -95,7 +95,7 @@ def reciprocal(x):
 def _(dy, y): return -dy * y * y
 
 
-@operator(elementwise=True, numpy=np.floor_divide)
+@operator(elementwise=True, nondifferentiable="a b", numpy=np.floor_divide)
 def floor_divide(a, b):
     """floor(a / b).  Its derivative is 0."""
     return kernels().floor_divide(a, b)
@@ -170,7 +170,7 @@ def _(dy, x): return dy * (2 * x)
 # ---------------------------------------------------------------- which of two
 
 
-@operator(elementwise=True, numpy=np.where)
+@operator(elementwise=True, nondifferentiable="mask", numpy=np.where)
 def where(mask, a, b):
     """a where mask is true, else b."""
     return kernels().where(mask, a, b)
@@ -232,31 +232,31 @@ def _(dy, x):
     return dy * sign(x)
 
 
-@operator(elementwise=True, numpy=np.sign)
+@operator(elementwise=True, nondifferentiable="x", numpy=np.sign)
 def sign(x):
     """-1, 0 or 1, as x is below, at or above 0."""
     return kernels().sign(x)
 
 
-@operator(elementwise=True, numpy=np.floor)
+@operator(elementwise=True, nondifferentiable="x", numpy=np.floor)
 def floor(x):
     """The largest whole number that is not above x."""
     return kernels().floor(x)
 
 
-@operator(elementwise=True, numpy=np.ceil)
+@operator(elementwise=True, nondifferentiable="x", numpy=np.ceil)
 def ceil(x):
     """The smallest whole number that is not below x."""
     return kernels().ceil(x)
 
 
-@operator(elementwise=True, numpy=np.trunc)
+@operator(elementwise=True, nondifferentiable="x", numpy=np.trunc)
 def trunc(x):
     """x without its fraction."""
     return kernels().trunc(x)
 
 
-@operator(elementwise=True, numpy=(np.round, np.around))
+@operator(elementwise=True, nondifferentiable="x", numpy=(np.round, np.around))
 def round(x, decimals=0):
     """x rounded to `decimals` places, halves to the even neighbour."""
     return kernels().round(x, decimals)

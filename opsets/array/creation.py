@@ -26,19 +26,19 @@ def to_floats(x, dtype=np.float64):
 def _(dy, x_like): return to_floats(dy, x_like.dtype)
 
 
-@operator
+@operator(nondifferentiable="x")
 def to_integers(x, dtype=np.int64):
     """x in a dtype that has none: a step function, so it has no rule."""
     return kernels().astype(x, dtype)
 
 
-@operator(numpy=(np.zeros_like, np.empty_like))
+@operator(nondifferentiable="x", numpy=(np.zeros_like, np.empty_like))
 def zeros_like(x, dtype=None, shape=None):
     """Zeros of x's shape and dtype, or of those given."""
     return kernels().zeros(x.shape if shape is None else as_shape(shape), x.dtype if dtype is None else np.dtype(dtype))
 
 
-@operator(numpy=np.ones_like)
+@operator(nondifferentiable="x", numpy=np.ones_like)
 def ones_like(x, dtype=None, shape=None):
     """Ones of x's shape and dtype, or of those given."""
     return kernels().ones(x.shape if shape is None else as_shape(shape), x.dtype if dtype is None else np.dtype(dtype))

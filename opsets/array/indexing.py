@@ -150,7 +150,7 @@ def take(x, indices, axis=None):
     return getitem(x, (slice(None),) * axis + (indices,))
 
 
-@operator
+@operator(nondifferentiable="indices")
 def take_along_axis(x, indices, axis=-1):
     """y[i, j, k] = x[i, indices[i, j, k], k] for axis 1: one index for each element of the result.  See numpy.take_along_axis."""
     return kernels().take_along_axis(x, indices, axis)
@@ -160,7 +160,7 @@ def take_along_axis(x, indices, axis=-1):
 def _(dy, indices, x_shape, axis): return scatter_along_axis(dy, indices, axis, x_shape)
 
 
-@operator
+@operator(nondifferentiable="indices")
 def scatter_along_axis(v, indices, axis=-1, shape=()):
     """Zeros of `shape` to which v is added along `axis` at `indices`: the transpose of take_along_axis."""
     return kernels().scatter_along_axis(v, indices, axis, shape)

@@ -6,6 +6,7 @@ Two operators, `join` and `pad_with`; all others are compositions of these and o
 from __future__ import annotations
 
 from itertools import accumulate, pairwise
+from typing import Any
 
 import numpy as np
 from numpy.lib.array_utils import normalize_axis_tuple
@@ -109,7 +110,7 @@ def pad(x, pad_width, mode="constant", constant_values=0):
     return x
 
 
-def pair_per_axis(value, n: int) -> list[tuple]:
+def pair_per_axis(value, n: int) -> list[tuple[Any, Any]]:
     """A number, a pair, or a pair an axis, as n pairs of Python numbers."""
     return [tuple(pair) for pair in np.broadcast_to(value, (n, 2)).tolist()]
 

@@ -12,37 +12,37 @@ BOOL = np.dtype(bool)
 # ---------------------------------------------------------------- comparisons
 
 
-@operator(elementwise=True, numpy=np.equal)
+@operator(elementwise=True, nondifferentiable="a b", numpy=np.equal)
 def equal(a, b):
     """a == b."""
     return kernels().equal(a, b)
 
 
-@operator(elementwise=True, numpy=np.not_equal)
+@operator(elementwise=True, nondifferentiable="a b", numpy=np.not_equal)
 def not_equal(a, b):
     """a != b."""
     return kernels().not_equal(a, b)
 
 
-@operator(elementwise=True, numpy=np.less)
+@operator(elementwise=True, nondifferentiable="a b", numpy=np.less)
 def less(a, b):
     """a < b."""
     return kernels().less(a, b)
 
 
-@operator(elementwise=True, numpy=np.less_equal)
+@operator(elementwise=True, nondifferentiable="a b", numpy=np.less_equal)
 def less_equal(a, b):
     """a <= b."""
     return kernels().less_equal(a, b)
 
 
-@operator(elementwise=True, numpy=np.greater)
+@operator(elementwise=True, nondifferentiable="a b", numpy=np.greater)
 def greater(a, b):
     """a > b."""
     return kernels().greater(a, b)
 
 
-@operator(elementwise=True, numpy=np.greater_equal)
+@operator(elementwise=True, nondifferentiable="a b", numpy=np.greater_equal)
 def greater_equal(a, b):
     """a >= b."""
     return kernels().greater_equal(a, b)
@@ -51,25 +51,25 @@ def greater_equal(a, b):
 # ---------------------------------------------------------------- logic
 
 
-@operator(elementwise=True, numpy=np.logical_and)
+@operator(elementwise=True, nondifferentiable="a b", numpy=np.logical_and)
 def logical_and(a, b):
     """a and b, as truth values."""
     return kernels().logical_and(a, b)
 
 
-@operator(elementwise=True, numpy=np.logical_or)
+@operator(elementwise=True, nondifferentiable="a b", numpy=np.logical_or)
 def logical_or(a, b):
     """a or b, as truth values."""
     return kernels().logical_or(a, b)
 
 
-@operator(elementwise=True, numpy=np.logical_xor)
+@operator(elementwise=True, nondifferentiable="a b", numpy=np.logical_xor)
 def logical_xor(a, b):
     """Either a or b, as truth values."""
     return kernels().logical_xor(a, b)
 
 
-@operator(elementwise=True, numpy=np.logical_not)
+@operator(elementwise=True, nondifferentiable="x", numpy=np.logical_not)
 def logical_not(x):
     """not x, as a truth value."""
     return kernels().logical_not(x)
@@ -95,19 +95,19 @@ invert = on_booleans(np.invert, logical_not)
 # ---------------------------------------------------------------- tests
 
 
-@operator(elementwise=True, numpy=np.isnan)
+@operator(elementwise=True, nondifferentiable="x", numpy=np.isnan)
 def isnan(x):
     """Whether x is NaN."""
     return kernels().isnan(x)
 
 
-@operator(elementwise=True, numpy=np.isinf)
+@operator(elementwise=True, nondifferentiable="x", numpy=np.isinf)
 def isinf(x):
     """Whether x is an infinity."""
     return kernels().isinf(x)
 
 
-@operator(elementwise=True, numpy=np.isfinite)
+@operator(elementwise=True, nondifferentiable="x", numpy=np.isfinite)
 def isfinite(x):
     """Whether x is neither NaN nor an infinity."""
     return kernels().isfinite(x)

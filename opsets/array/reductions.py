@@ -213,25 +213,25 @@ def shared(dy, beaten, axis, keepdims):
     return where(beaten, 0, share if share.dtype == dy.dtype else astype(share, dy.dtype))
 
 
-@operator(numpy=np.argmax)
+@operator(nondifferentiable="x", numpy=np.argmax)
 def argmax(x, axis=None, keepdims=False):
     """The index of the first largest element along `axis`, or in x.ravel() for None."""
     return kernels().argmax(x, axis, keepdims)
 
 
-@operator(numpy=np.argmin)
+@operator(nondifferentiable="x", numpy=np.argmin)
 def argmin(x, axis=None, keepdims=False):
     """The index of the first smallest element along `axis`, or in x.ravel() for None."""
     return kernels().argmin(x, axis, keepdims)
 
 
-@operator(numpy=np.any)
+@operator(nondifferentiable="x", numpy=np.any)
 def any(x, axis=None, keepdims=False):
     """Whether any element is true over `axis`."""
     return kernels().any(x, axis, keepdims)
 
 
-@operator(numpy=np.all)
+@operator(nondifferentiable="x", numpy=np.all)
 def all(x, axis=None, keepdims=False):
     """Whether all elements are true over `axis`."""
     return kernels().all(x, axis, keepdims)
