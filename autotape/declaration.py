@@ -97,8 +97,8 @@ class Declaration:
             raise OperatorError(f"{self.name}: *{self.variadic} must be its only input, beside {self.inputs}")
         if unknown := self.optional - set(self.inputs):
             raise OperatorError(f"{self.name}: optional {sorted(unknown)} are no parameters")
-        if unknown := set(self.nondifferentiable) - set(self.all_inputs):
-            raise OperatorError(f"{self.name}: nondifferentiable {sorted(unknown)} are no inputs")
+        if strange := [n for n in self.nondifferentiable if n not in self.all_inputs]:
+            raise OperatorError(f"{self.name}: nondifferentiable {strange} are no inputs")
         if private := [p.name for p in self.parameters if p.name.startswith("_")]:
             raise OperatorError(f"{self.name}: parameters must not start with an underscore, as {private} do")
         results = {*self.results, *("d" + r for r in self.results), "needs"}

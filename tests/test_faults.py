@@ -234,6 +234,16 @@ def test_04_a_rule_in_another_precision_gives_a_gradient_in_the_inputs():
     assert t.gradient(loss, p).dtype == np.float32
 
 
+def test_large_integers_beside_small_types_compare_and_divide_as_in_numpy():
+    x = np.array([1, 2], np.int32)
+    t = at.array(x)
+    for f in (lambda x: x < 10**12, lambda x: x == 10**12, lambda x: x / 10**12, lambda x: x <= 10**12):
+        assert np.array_equal(f(t).numpy(), f(x)) and f(t).dtype == f(x).dtype
+    assert np.ravel(at.array(np.ones((2, 2))), "C").shape == (4,)
+    with pytest.raises((TypeError, ValueError), match="order"):
+        np.ravel(at.array(np.ones((2, 2))).T, order="K")
+
+
 def test_params_are_numbers_where_they_hold_one():
     two = at.Param(np.array([2.0]))
     assert two and not at.Param(np.array([0.0])) and float(at.Param(np.array(2.0))) == two.item() == 2.0

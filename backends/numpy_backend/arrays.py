@@ -49,7 +49,7 @@ def _new_scalar(value: complex, dtype: Any, key: tuple[Any, Any, Any]) -> Array:
     try:
         x = np.asarray(value, np.result_type(dtype, value))
     except OverflowError:  # a large integer beside a small type: as itself, which compares and divides as NumPy does
-        x = np.asarray(value if -(2**63) <= value < 2**64 else float(value))
+        x = np.asarray(value if -(2**63) <= value.real < 2**64 else float(value.real))
     x.setflags(write=False)
     if value.__class__ in (int, float, bool) and value == value:  # NaN is never found again; complex zeros have four signs
         if len(_scalars) >= _SCALARS_KEPT:
