@@ -75,10 +75,10 @@ class Link:
 class Plan:
     """What a rule knows of one signature, that is of the inputs' shapes, dtype and options."""
 
-    __slots__ = ("arguments", "biases", "dtype", "pays", "rule", "shape")
+    __slots__ = ("arguments", "biases", "dtype", "next", "pays", "rule", "shape")
 
     def __init__(self, rule: Rule, shape: Shape, dtype: Any, arguments: dict[Any, tuple[Any, ...]], pays: bool) -> None:
-        self.rule, self.shape, self.dtype = rule, shape, dtype
+        self.rule, self.shape, self.dtype, self.next = rule, shape, dtype, rule.next
         self.biases: set[Shape] = set()
         self.arguments = arguments  # by the operator that ends a chain: the options of the fused one
         self.pays = pays  # False once a chain had to be computed again
@@ -95,7 +95,7 @@ class Rule:
 
     def __init__(self, start: Any, join: Any, ends: dict[Any, str], into: Any, when: Callable[[Shape, Shape], bool]) -> None:
         self.start, self.join, self.ends, self.into, self.when = start, join, ends, into, when
-        self.next = {join: _join, **dict.fromkeys(ends, _finish)}
+        self.next: dict[Any, Callable[..., Tensor | None]] = {join: _join, **dict.fromkeys(ends, _finish)}
         self.plans: dict[Any, Plan] = {}
 
     def plan(self, key: Any) -> Plan:
@@ -160,7 +160,7 @@ def extend(op: Any, args: tuple[Any, ...], h: Pending, own: Callable[[Any], Any]
         chain, link = call, None
     else:
         return None
-    step = chain.plan.rule.next.get(op)
+    step = chain.plan.next.get(op)
     if step is None or chain.record is not current() or chain.kernels is not backend.kernels() or math_mode.get() == "pedantic":
         return None
     return step(op, args, h, chain, link, own)
