@@ -46,7 +46,7 @@ class Declaration:
         if not isinstance(forward, FunctionType) or not forward.__name__.isidentifier() or forward.__name__.startswith("_"):
             raise OperatorError(f"an operator is declared by a `def` with a public name, not by {forward!r}")
         self.forward, self.name, self.elementwise = forward, forward.__name__, elementwise
-        self.opset = _opset(forward.__module__)
+        self.opset = _opset(forward.__module__ or "?")
         self.parameters = list(inspect.signature(forward).parameters.values())
         self.variadic = next((p.name for p in self.parameters if p.kind is p.VAR_POSITIONAL), None)
         self.optional = frozenset(optional)
@@ -86,6 +86,11 @@ class Declaration:
         wanted = {need.of for need in self.needs() if need.kind == "cotangent"}
         return [r for r in [*self.outputs, *self.residuals] if r in wanted]
 
+    def check_rules(self) -> None:
+        """Raise if a rule takes the cotangent of some outputs and none takes another's: that one would silently be constant."""
+        if self.rules and (lost := [r for r in self.outputs if r not in self.differentiable_results]):
+            raise OperatorError(f"{self.name}: no rule takes d{lost[0]}; where {lost[0]} has no derivative, name it in `constants`")
+
     def _check(self) -> None:
         if not self.inputs and not self.variadic:
             raise OperatorError(f"{self.name}: it has no input, a parameter without a default")
@@ -93,6 +98,10 @@ class Declaration:
             raise OperatorError(f"{self.name}: {only} can't be positional-only")
         if named := [p.name for p in self.parameters if p.kind is p.VAR_KEYWORD]:
             raise OperatorError(f"{self.name}: options must be named, not taken as **{named[0]}")
+        if self.elementwise and (self.variadic or self.optional):
+            raise OperatorError(f"{self.name}: an elementwise operator has a fixed number of inputs, none of them optional")
+        if (order := [p.name for p in self.parameters])[: len(self.inputs)] != self.inputs and not self.variadic:
+            raise OperatorError(f"{self.name}: inputs {self.inputs} come before options; its parameters are {order}")
         if self.variadic and self.inputs:
             raise OperatorError(f"{self.name}: *{self.variadic} must be its only input, beside {self.inputs}")
         if unknown := self.optional - set(self.inputs):

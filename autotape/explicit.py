@@ -14,7 +14,7 @@ from . import tree
 from .errors import TapeError
 from .fusion import FUSED_AWAY, settle
 from .param import Param, as_variable, is_variable, watch
-from .tape import Record, Settings, active, current, recording, walk_raw, walk_traced
+from .tape import Record, Settings, active, dependents, forget, recording, walk_raw, walk_traced
 from .tensor import Tensor, backend_of, constant, describe, is_tracked, leaf
 
 
@@ -35,8 +35,10 @@ class Tape:
             raise TapeError("this tape was entered already: make a new one for each `with`")
         self._outer = active()
         self._record = Record() if self._outer is None else self._outer
+        self._record.is_explicit |= self._outer is None
         self._recording = recording(self._record)
         self._recording.__enter__()
+        self._end = self._record.end
         if self._outer is not None:
             self._record.watched.append({})
         self._watched, self._settings = self._record.watched[-1], Settings.now()
@@ -53,6 +55,7 @@ class Tape:
             if kind is None and self._outer is None:
                 settle(record)
         finally:
+            self._end = record.end
             self._recording.__exit__(kind, *exc)
             if kind is not None:
                 self.close()
@@ -83,7 +86,7 @@ class Tape:
         record = self._still_there()
         if self._open and not self.persistent:
             raise TapeError("tape.gradient: ask after the `with` block, or make the tape persistent")
-        if not isinstance(loss, Tensor) or not self._start <= loss._id < record.end:
+        if not isinstance(loss, Tensor) or loss._id < self._start or not record.holds(loss._id):
             raise TapeError(
                 f"tape.gradient: the loss ({describe(loss)}) was not recorded on this tape. It must be computed inside the `with` from a "
                 "Param or from what tape.watch gave (w = w - step makes a Param a Tensor: w -= step keeps it one)"
@@ -101,8 +104,11 @@ class Tape:
 
     def close(self) -> None:
         """Forget what was recorded, so that Params may change."""
-        if self._record is not None and self._outer is None:
-            self._record.clear()
+        if self._record is not None and self._start >= 0:
+            if self._outer is None:
+                self._record.clear()
+            elif self._record.is_live and not self._open:
+                forget(self._record, self._start, self._end, dependents(self._record, self._start))
         self._start = -1
 
     def _still_there(self) -> Record:
@@ -118,7 +124,7 @@ class Tape:
             return None if hit is None else hit._id
         if not isinstance(x, Tensor):
             raise TypeError(f"tape.gradient: a source is {describe(x)}; it must be a Param or a Tensor that tape.watch gave")
-        if not self._start <= x._id < record.end:
+        if x._id < self._start or not record.holds(x._id):
             raise TapeError(f"tape.gradient: a source ({describe(x)}) was not recorded on this tape; tape.watch(x) makes it a variable")
         if getattr(x, "_pending", None) is FUSED_AWAY:
             raise TapeError(
@@ -132,7 +138,7 @@ class Tape:
             return {}
         with self._settings.restored():
             one = self._settings.kernels.ones((), loss.dtype)
-            if current() is not None:
+            if active() is not None and (self._outer is None or loss._id in dependents(record, self._start)):
                 return walk_traced(record, [(loss._id, constant(one))], self._start, wanted)
             return walk_raw(record, [(loss._id, one)], self._start, wanted, keep=self.persistent or self._outer is not None)[0]
 

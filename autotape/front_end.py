@@ -11,7 +11,7 @@ For `multiply(a, b)` with a rule per input it reads:
         except Exception as _e: raise _explain(_e, _op, (a, b)) from _e
         _r_y = _Tensor(); _r_y._array = y; _r_y._shape = ...                            # 3 wrap
         if (_t := _current()) is not None and (_i_a >= (_b := _t.base) or _i_b >= _b):  # 4 record
-            _k = _b + len(_t)
+            _k = _b + _len(_t)
             _fit = ...
             _t.append((code, _i_a, _i_b, _d_a if _i_b >= _b else None, _d_b if _i_a >= _b else None, _fit))
             _r_y._id = _k
@@ -27,6 +27,7 @@ Engine names start with an underscore, the author's never do.  _d_, _i_ and _s_ 
 from __future__ import annotations
 
 from collections.abc import Iterable
+from threading import get_ident
 from typing import Any, NamedTuple
 
 from .backend import kernels
@@ -37,7 +38,7 @@ from .fusion import Pending, defer, extend
 from .math_mode import get as math_mode
 from .meeting import explain, meet, own
 from .source import compiled
-from .tape import RESULT, current, stray
+from .tape import RESULT, current, elsewhere, stray
 from .tensor import Tensor
 
 
@@ -52,9 +53,9 @@ _NAMES = {
     f"_{name}": value
     for name, value in dict(
         # Python's own, since an option may be called max or type
-        type=type, float=float, int=int, max=max,
+        type=type, float=float, int=int, max=max, len=len, zip=zip, ident=get_ident,
         # the engine's
-        Tensor=Tensor, Pending=Pending, Like=Like, kernels=kernels, mode=math_mode, current=current, stray=stray,
+        Tensor=Tensor, Pending=Pending, Like=Like, kernels=kernels, mode=math_mode, current=current, stray=stray, elsewhere=elsewhere,
         meet=meet, own=own, explain=explain, defer=defer, extend=extend,
     ).items()
 }  # fmt: skip
@@ -152,7 +153,8 @@ def record(op: Declaration) -> Iterable[str]:
     first, *others = ids
     on_tape = " or ".join([f"{f'_max({first}, default=-1)' if xs else first} >= (_b := _t.base)", *(f"{i} >= _b" for i in others)])
     yield f"if (_t := _current()) is not None and ({on_tape}):"
-    yield "    _k = _b + len(_t)"
+    yield f"    if _t.thread != _ident(): raise _elsewhere({op.name!r})"  # a context that was copied into another thread
+    yield "    _k = _b + _len(_t)"
     if xs:
         yield f"    {ids[0]} = [_i if _b <= _i < _k or _i < 0 else _stray({op.name!r}, _i) for _i in {ids[0]}]"
         yield f"    _fit = _mixed(_s_{xs}, _d_{xs})"
@@ -189,7 +191,7 @@ def saved(op: Declaration, need: Need) -> str:
     if kind == "shape":
         return f"_s_{of}"
     if kind == "like":
-        return f"[_Like(_s, _d.dtype) for _s, _d in zip(_s_{of}, _d_{of})]" if of == op.variadic else f"_Like(_s_{of}, _d_{of}.dtype)"
+        return f"[_Like(_s, _d.dtype) for _s, _d in _zip(_s_{of}, _d_{of})]" if of == op.variadic else f"_Like(_s_{of}, _d_{of}.dtype)"
     if kind != "input":
         return name
     users = [key for key, rule in op.rules.items() if name in names_of(rule)]

@@ -218,8 +218,11 @@ def _pend(shape: Shape, call: Chain | Link, record: Record | None) -> Pending:
     h._shape, h._pending = shape, call
     if record is not None:
         pending = record.pending
-        while pending and getrefcount(pending[-1]) == _LISTED:  # most chains are done with by the next one
-            pending.pop()
+        try:
+            while getrefcount(pending[-1]) == _LISTED:  # most chains are done with by the next one
+                pending.pop()
+        except IndexError:
+            pass
         pending.append(h)
         if len(pending) > record.sweep_at:
             _sweep(record)

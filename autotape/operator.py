@@ -7,12 +7,17 @@ from collections.abc import Callable
 from types import FunctionType
 from typing import Any, ParamSpec, Protocol, TypeVar, overload
 
+import numpy as np
+
 from . import backend
 from .declaration import Declaration
+from .errors import OperatorError
 from .front_end import front_end
+from .fusion import Pending
 from .numpy_protocol import register_operator
 from .step import step_function
 from .tape import Step, new_code
+from .tensor import Tensor, describe
 
 P = ParamSpec("P")
 R_co = TypeVar("R_co", covariant=True)
@@ -113,6 +118,7 @@ class Operator(Declaration):
     def build(self) -> None:
         """Generate the front end (0.3-0.9 ms), now that all rules are known."""
         with _building:
+            self.check_rules()
             self.code = new_code(self)
             self.eager = front_end(self, deferring=False)
             code = front_end(self, deferring=True) if self.shape_of else self.eager
@@ -131,6 +137,17 @@ class Operator(Declaration):
         return step_function(self, rules, traced)
 
 
+    def checked(self, y: Any) -> Any:
+        """What a call gave, if it is arrays: looked at once, since a forward that gives something else gives it always."""
+        k = backend.kernels()
+        for result in y if len(self.outputs) > 1 else (y,):
+            raw = None if type(result) is Pending else result._array if isinstance(result, Tensor) else result
+            if raw is not None and not isinstance(raw, (k.array, np.generic)):
+                given = f"{describe(raw)} to backend {k.name!r}, whose arrays are of type {k.array.__name__}"
+                raise OperatorError(f"{self.name}: the forward gave {given}")
+        return y
+
+
 def _first_call(*args: Any, **options: Any) -> Any:
     _op.build()  # type: ignore[name-defined]  # noqa: F821
-    return _op.front(*args, **options)  # type: ignore[name-defined]  # noqa: F821
+    return _op.checked(_op.front(*args, **options))  # type: ignore[name-defined]  # noqa: F821

@@ -33,7 +33,7 @@ from .tensor import Tensor, constant
 def step_function(op: Declaration, rules: dict[str | None, Callable[..., Any]], traced: bool) -> Step:
     """The step of an operator's entries: the rules on raw arrays, or (traced) on Tensors."""
     names: dict[str, Any] = dict(_Tensor=Tensor, _fit_to=fit_traced if traced else fit_raw, _zip=zip, _retraced=retraced)
-    names |= dict(_len=len, _one_each=one_each, _inputs=op.all_inputs, _NOTHING=NOTHING)
+    names |= dict(_len=len, _enumerate=enumerate, _one_each=one_each, _inputs=op.all_inputs, _NOTHING=NOTHING)
     names |= {f"_rule_{key}": rule for key, rule in rules.items()}
     lines = [*unpack(op), *(retrace(op) if traced else ()), *run_rules(op, add_traced if traced else add_raw)]
     head = f"def step(_g, _e, _G, _base, {'_k' if traced else '_own'}):"
@@ -72,7 +72,7 @@ def run_rules(op: Declaration, add: Callable[[str], Iterable[str]]) -> Iterable[
         count = f"_len(_i_{xs})" if xs else len(ruled)
         yield f"_vs = _one_each(_rule_None({', '.join(_arguments(op.rules[None]))}), {count}, _inputs)"
         if xs:
-            yield f"for _j, (_id, _v) in enumerate(_zip(_i_{xs}, _vs)):"
+            yield f"for _j, (_id, _v) in _enumerate(_zip(_i_{xs}, _vs)):"
             yield "    if _id >= _base:"
             yield from indented(indented(["if _fit is not None: _v = _fit_to(_v, _fit[_j])", *add("_id")]))
             return

@@ -40,12 +40,14 @@ current, home = _tape.get, _home.get
 class Record(list):  # type: ignore[type-arg]
     """The flat tape, and what belongs to it: the tape around it, pending values, watched Params."""
 
-    __slots__ = ("__weakref__", "base", "borrowed", "outer", "params", "pending", "serial", "sweep_at", "watched")
+    __slots__ = ("__weakref__", "base", "borrowed", "is_explicit", "outer", "params", "pending", "serial", "sweep_at", "thread", "watched")
 
     def __init__(self) -> None:
         self.serial = next(_serials)
         self.base = self.serial << 40
+        self.thread = threading.get_ident()
         self.outer = home()
+        self.is_explicit = False  # opened by a Tape, which may be asked for the gradient of any Param
         self.borrowed: set[int] = set()  # variables whose array is the caller's
         self.pending: list[Any] = []  # deferred values made since it was opened
         self.sweep_at = 64  # look through them at this length
@@ -63,7 +65,7 @@ class Record(list):  # type: ignore[type-arg]
 
     def holds(self, id: int) -> bool:
         """Whether a value with this id was recorded here, and its entry is still there."""
-        return self.base <= id < self.end
+        return self.base <= id < self.end and self[id - self.base] is not _FORGOTTEN
 
     def clear(self) -> None:
         """Forget everything: the walk is over.  From now on no id is on this tape, for a context that was copied while it recorded too."""
@@ -126,9 +128,12 @@ def no_grad() -> using:
 
 
 def active() -> Record | None:
-    """The tape that operators called here are recorded on; one that is over, in a context copied from inside it, does not count."""
+    """The tape that operators called here are recorded on.
+
+    One that is over, or another thread's, does not count: a context that was copied inside it still names it.
+    """
     record = current()
-    return record if record is not None and record.is_live else None
+    return record if record is not None and record.is_live and record.thread == threading.get_ident() else None
 
 
 def is_recording() -> bool:
@@ -138,6 +143,8 @@ def is_recording() -> bool:
 
 def is_ours(record: Record) -> bool:
     """Whether a live tape was opened by this thread or task."""
+    if record.thread != threading.get_ident():
+        return False
     mine = home()
     while mine is not None and mine is not record:
         mine = mine.outer
@@ -151,22 +158,29 @@ def stray(operator: str, id: int) -> int:
     """
     record = _live.get(id >> 40)
     if record is not None and not is_ours(record):
-        raise TapeError(
-            f"{operator}: an input is being recorded in another thread or task, and a tape belongs to the one that opened it. "
-            "Differentiate inside the thread, or pass values (t.numpy())"
-        )
+        raise elsewhere(operator)
     return -1
 
 
-# -- the steps, by code.  A front end gets its code when it is generated; 0 and 1 are the engine's own.
-LEAF, RESULT = 0, 1
-_operators: list[Any] = [None, None]
+def elsewhere(operator: str) -> TapeError:
+    """What is said of an input that is being recorded in another thread or task."""
+    return TapeError(
+        f"{operator}: an input is being recorded in another thread or task, and a tape belongs to the one that opened it. "
+        "Differentiate inside the thread, or pass values (t.numpy())"
+    )
+
+
+# -- the steps, by code.  A front end gets its code when it is generated; the first are the engine's own.
+LEAF, RESULT, FORGOTTEN = 0, 1, 2
+_operators: list[Any] = [None, None, None]
+_FORGOTTEN = (FORGOTTEN,)  # the entry of what nobody walks again: a constant from now on
 _codes = threading.Lock()
 
 
 def dependents(record: Record, start: int) -> set[int]:
     """The ids from `start` on whose values depend on a variable before it, or on one of the tape's own (Params, tape.watch)."""
-    found = {leaf._id for level in record.watched for leaf in level.values() if leaf._id >= start}
+    levels = record.watched if record.is_explicit else record.watched[1:]
+    found = {leaf._id for level in levels for leaf in level.values() if leaf._id >= start}
     for k, entry in enumerate(record[start - record.base :], start):
         if any(record.base <= i < start or i in found for i in _inputs(entry, k)):
             found.add(k)
@@ -174,28 +188,30 @@ def dependents(record: Record, start: int) -> set[int]:
 
 
 def forget(record: Record, start: int, end: int, keep: set[int]) -> None:
-    """Drop what the entries with ids from start to end saved, but for those in `keep`.
+    """Drop the entries with ids from start to end, but for those in `keep`.
 
-    Their ids stay taken, so a Tensor that got away is never mistaken for a later one.
+    Their ids stay taken, so a Tensor that got away is never mistaken for a later one: it is a constant.
     """
     for k in range(start, end):
         if k not in keep:
-            record[k - record.base] = (LEAF, -1)
+            record[k - record.base] = _FORGOTTEN
 
 
 def _inputs(entry: Any, k: int) -> Any:
     """The ids that the entry with id k refers to."""
-    if (code := entry[0]) in (LEAF, RESULT):
-        return (entry[1] if code == LEAF else k - entry[1],)
-    operator = _operators[code]
-    return entry[1] if operator.variadic else entry[1 : 1 + len(operator.differentiable_inputs)]
+    operator = _operators[entry[0]]
+    if operator is not None:
+        return entry[1] if operator.variadic else entry[1 : 1 + len(operator.differentiable_inputs)]
+    if entry is _FORGOTTEN:
+        return ()
+    return (entry[1] if entry[0] == LEAF else k - entry[1],)
 
 
 class Steps(dict[int, Step]):
     """Code -> step, made when first walked."""
 
     def __init__(self, make: Callable[[Any], Step], leaf: Step, result: Step) -> None:
-        super().__init__({LEAF: leaf, RESULT: result})
+        super().__init__({LEAF: leaf, RESULT: result, FORGOTTEN: _forgotten})
         self._make = make
 
     def __missing__(self, code: int) -> Step:
@@ -208,6 +224,10 @@ def new_code(operator: Any) -> int:
     with _codes:
         _operators.append(operator)
         return len(_operators) - 1
+
+
+def _forgotten(*_: Any) -> None:
+    """(FORGOTTEN,): a constant takes no cotangent further."""
 
 
 def _leaf_raw(g: Array, entry: Any, G: list[Array], base: int, own: set[int]) -> None:
@@ -260,8 +280,11 @@ def walk_raw(
     G: list[Any] = [None] * (top - base + 1)
     for i, g in seeds:
         G[i - base] = g if G[i - base] is None else G[i - base] + g
-    entries = record[: top - record.base + 1] if keep else record
-    del entries[top - record.base + 1 :]  # later than any seed
+    if keep:
+        entries = record[base - record.base : top - record.base + 1]
+    else:
+        entries = record
+        del entries[top - record.base + 1 :]  # later than any seed
     found: dict[int, Any] = dict.fromkeys(wanted)
     own: set[int] = set()
     steps = _raw_steps()

@@ -21,7 +21,7 @@ from .backends.kernels import Array
 from .errors import TapeError
 from .fusion import settle
 from .param import Param, as_variable, is_variable
-from .tape import Record, Settings, active, current, dependents, forget, recording, walk_raw, walk_traced
+from .tape import Record, Settings, active, dependents, forget, recording, walk_raw, walk_traced
 from .tensor import Tensor, adopt, constant, describe, is_tracked, leaf
 
 _NUMBERS = (int, float, complex)
@@ -77,7 +77,7 @@ class Level:
         found: dict[int, Any] = {}
         own: set[int] = set()
         if seeds:
-            if not all(self.record.holds(i) for i, _ in seeds):
+            if not all(self.record.holds(i) for i in (*ids, *(i for i, _ in seeds))):
                 raise TapeError(f"{self.name}: this pullback's tape is gone, since the transform around it has returned")
             with self.settings.restored():
                 if any(self.is_tracked(g, i) for i, g in seeds):
@@ -95,7 +95,7 @@ class Level:
 
     def is_tracked(self, cotangent: Any, id: int) -> bool:
         """Whether what is computed from a cotangent and the result with this id is recorded by a level outside."""
-        if current() is None:
+        if active() is None:
             return False
         return self.outside is None or id in self.outside or (isinstance(cotangent, Tensor) and is_tracked(cotangent))
 
@@ -127,8 +127,10 @@ class Level:
 
     def release(self, y: Any) -> Any:
         """A result as the caller sees it: plain where the inputs were and no level outside tracks it."""
-        if not isinstance(y, Tensor) or not self.plain or (is_tracked(y) and (y._id < self.base or self.is_tracked(None, y._id))):
+        if not isinstance(y, Tensor) or (is_tracked(y) and (y._id < self.base or self.is_tracked(None, y._id))):
             return y
+        if not self.plain:
+            return constant(y._array)
         k = self.settings.kernels
         raw, given = k.copy(y._array), [self.inputs[i] for i in self.slots]
         if any(isinstance(x, k.array) and not isinstance(x, np.ndarray) for x in given):
@@ -165,18 +167,20 @@ class Pullback:
         k, seeds = self._level.settings.kernels, []
 
         def add(y: Any, g: Any) -> None:
+            if hasattr(y, "shape") and hasattr(y, "dtype"):
+                g = _cotangent(g, y, k)
             if isinstance(y, Tensor):
-                seeds.append((y._id, _cotangent(g, y, k)))
+                seeds.append((y._id, g))
 
         tree.map(add, self._value, cotangent)
         return seeds
 
 
-def _cotangent(g: Any, y: Tensor, k: Any) -> Any:
+def _cotangent(g: Any, y: Any, k: Any) -> Any:
     """A cotangent as the array or Tensor of a result's shape and dtype."""
     g = g if isinstance(g, Tensor) else adopt(g, k)
-    if g.shape != y._shape:
-        raise ValueError(f"pullback: the cotangent of a result of shape {y._shape} has shape {g.shape}")
+    if g.shape != y.shape:
+        raise ValueError(f"pullback: the cotangent of a result of shape {y.shape} has shape {g.shape}")
     if g.dtype == y.dtype:
         return g
     return g.astype(y.dtype) if isinstance(g, Tensor) else k.astype(g, y.dtype)
@@ -202,6 +206,7 @@ def _vjp(f: Callable[..., Any], args: tuple[Any, ...], has_aux: bool, name: str)
     aux = None
     if has_aux:
         if not isinstance(y, tuple) or len(y) != 2:
+            level.close()
             raise TypeError(f"{name}: with has_aux the function must return (value, aux), not {describe(y)}")
         y, aux = y
     return level, y, Pullback(level, build, y), aux

@@ -213,6 +213,104 @@ def test_no_grad_refuses_to_decorate_what_runs_on():
             at.no_grad()(f)
 
 
+def test_09_a_thread_with_a_copied_context_may_not_record():
+    def work(w):
+        return w * 2.0
+
+    async def main():
+        with at.Tape() as t:
+            w = t.watch(X)
+            with pytest.raises(TapeError, match="another thread"):
+                await asyncio.to_thread(work, w)
+            value = await asyncio.to_thread(lambda: w.numpy() * 2)
+            own = await asyncio.to_thread(lambda: at.grad(lambda x: (x * x).sum())(X))
+            loss = (w * value).sum()
+        return t.gradient(loss, w), own
+
+    g, own = asyncio.run(main())
+    close(g.numpy(), 2 * X)
+    assert type(own) is np.ndarray
+    close(own, 2 * X)
+
+
+def test_a_pullback_or_tape_that_outlives_an_inner_transform_is_gone_or_right():
+    kept = {}
+
+    def outlives(z, dependent):
+        def f(x):
+            kept["pull"] = at.vjp(lambda u: u * u * z if dependent else u * u, np.array(3.0))[1]
+            with at.Tape() as kept["tape"]:
+                kept["variable"] = kept["tape"].watch(3.0)
+                kept["loss"] = kept["variable"] * kept["variable"]
+            return x * 2.0
+
+        at.grad(f)(1.0)
+        with pytest.raises(TapeError):
+            kept["tape"].gradient(kept["loss"], kept["variable"])
+        return z * kept["pull"](np.array(1.0))[0]
+
+    for dependent in (False, True):
+        with pytest.raises(TapeError, match="is gone"):
+            at.grad(outlives)(1.0, dependent)
+
+
+def test_a_nested_tape_after_its_outermost_was_walked():
+    with at.Tape() as a:
+        x = a.watch(2.0)
+        y = x * x
+        with at.Tape() as b:
+            z = b.watch(3.0)
+            loss = z * z
+    a.gradient(y, x)
+    with pytest.raises(TapeError, match="not recorded on this tape"):
+        b.gradient(loss, z)
+
+
+def test_used_up_nested_tapes_keep_nothing():
+    def arrays():
+        return sum(isinstance(v, np.ndarray) and v.size >= 1000 for entry in tape.current() for v in entry)
+
+    with at.Tape() as outer:
+        x = outer.watch(np.ones(1000))
+        for _ in range(5):
+            with at.Tape() as t:
+                p = t.watch(np.ones(1000))
+                loss = (p * p * p).sum()
+            g = t.gradient(loss, p)
+        assert arrays() == 0
+        with at.Tape() as t:
+            p = t.watch(np.ones(1000))
+            loss = (p * p * x).sum()
+        last = (g * t.gradient(loss, p) * x).sum()  # 3 * 2 x * x
+    close(outer.gradient(last, x).numpy(), 12 * np.ones(1000))
+
+
+def test_results_that_no_outer_level_tracks_are_constants():
+    def f(z):
+        v, g = at.value_and_grad(lambda x: (x * x).sum())(at.array(X))
+        y, pull = at.vjp(lambda x: x * x, at.array(X))
+        assert type(v) is at.Tensor and float(v) == X @ X and not float(y[0]) < 0
+        close(pull(np.ones(3))[0].numpy(), 2 * X)
+        w = at.Param(np.array(2.0))
+        return z * float(at.grad(lambda x: x * x * w)(1.0)) * float(g[0])
+
+    close(at.grad(f)(2.0), 4.0 * 2 * X[0])
+
+
+def test_a_param_is_free_after_a_wrong_has_aux():
+    w = at.Param(np.array(2.0))
+    with pytest.raises(TypeError, match="must return"):
+        at.grad(lambda x: x * w, has_aux=True)(1.0)
+    w.value = 3.0
+
+
+def test_the_cotangent_of_a_constant_result_is_checked_too():
+    _, pull = at.vjp(lambda x: (x * 2.0, np.ones(2)), X)
+    with pytest.raises(ValueError, match=r"a result of shape \(2,\) has shape \(3,\)"):
+        pull((np.ones(3), np.ones(3)))
+    close(pull((np.ones(3), np.ones(2)))[0], [2, 2, 2])
+
+
 # ---------------------------------------------------------------- types
 
 
@@ -338,6 +436,57 @@ def test_a_missing_rule_raises_and_a_declared_zero_does_not():
 
     with pytest.raises(OperatorError, match=r"nondifferentiable \['k'\] are no inputs"):
         at.operator(nondifferentiable="k")(f)
+
+
+def test_options_may_be_called_what_generated_code_uses():
+    @at.operator
+    def several(*xs, len=2.0, zip=1.0, enumerate=0.0):
+        return xs[0] * len * zip + enumerate
+
+    several.backward(lambda dy, xs_like, len: [dy * len, *(None for _ in xs_like[1:])])
+    close(at.grad(lambda x: several(x, x, zip=1.0).sum())(X), [2, 2, 2])
+
+    @at.operator
+    def one(x, len=2.0):
+        return x * len
+
+    one.backward(lambda dy, len: dy * len)
+    close(at.grad(lambda x: at.grad(lambda x: (one(x) * x).sum())(x).sum())(X), [4, 4, 4])
+
+
+def test_declarations_that_would_go_wrong_silently_are_refused():
+    def option_first(x, axis=0, b=None):
+        return x
+
+    def variadic(*xs):
+        return xs[0]
+
+    def optional(x, b=None):
+        return x
+
+    with pytest.raises(OperatorError, match="come before options"):
+        at.operator(optional=("b",))(option_first)
+    for f, more in ((variadic, {}), (optional, {"optional": ("b",)})):
+        with pytest.raises(OperatorError, match="fixed number of inputs"):
+            at.operator(elementwise=True, **more)(f)
+
+    @at.operator(outputs="y z")
+    def two(x):
+        return x, x * 2
+
+    two.backward(lambda dy: dy)
+    with pytest.raises(OperatorError, match="no rule takes dz"):
+        two(at.array(X))
+
+    @at.operator
+    def listed(x):
+        return at.array(x)
+
+    with pytest.raises(OperatorError, match="listed: the forward gave Tensor"):
+        listed(at.array(X))
+    exec_names = {"operator": at.operator}
+    exec("@operator\ndef bare(x): return x", exec_names)
+    close(exec_names["bare"](at.array(X)).numpy(), X)
 
 
 def test_a_backend_that_fails_to_load_says_so_and_harms_no_other(monkeypatch):
