@@ -110,6 +110,14 @@ def test_numbers_are_weak():
     assert (at.array(np.arange(3)) ** 2).dtype == np.int64 and (at.array(np.arange(3)) ** 2.0).dtype == np.float64
 
 
+@pytest.mark.parametrize("mask", [np.array([1, 0, 1]), np.array([np.nan, 0, -0.5]), np.array([1j, 0, 1]), [1, 0, 1]])
+def test_masks_of_numbers_leave_the_dtype_alone(mask):
+    x = np.arange(1, 4, dtype=np.float32)
+    assert (y := np.where(mask, at.array(x), 0.0)).dtype == np.float32 and y.tolist() == [1, 0, 3]
+    assert (y := np.where(mask, 0.0, at.array(x))).dtype == np.float32 and y.tolist() == [0, 2, 0]
+    assert (g := at.grad(lambda x: np.sum(np.where(mask, x, 0.0)))(x)).dtype == np.float32 and g.tolist() == [1, 0, 1]
+
+
 # ---------------------------------------------------------------- reductions
 
 
@@ -357,6 +365,13 @@ def test_indices_may_be_tensors():
     assert at.array(np.arange(3.0)).at[i].add(1.0).tolist() == [1, 1, 3]
 
 
+@pytest.mark.parametrize("make", [list, np.array, at.array])
+def test_booleans_are_indices_to_take(make):
+    x = np.array([[5.0, 6], [7, 8]])
+    assert np.take(at.array(x[0]), make([True, False])).tolist() == [6, 5]
+    np.testing.assert_array_equal(at.grad(lambda x: np.sum(np.take(x, make([True, True]), 1)))(x), [[0, 2], [0, 2]])
+
+
 def test_dtype_of_updates_is_kept():
     x = at.array(np.zeros(3, np.float32))
     assert x.at[0].set(np.float64(1)).dtype == x.at[0].add(np.ones((), np.float64)).dtype == np.float32
@@ -453,6 +468,11 @@ def test_rint_has_numpys_dtypes(dtype):
     agrees(np.rint, np.ones(3, dtype))
 
 
+@pytest.mark.parametrize("shape, ord", [((2, 0), 1), ((2, 0), np.inf), ((0, 2), 1), ((0,), np.inf), ((0, 2), -1), ((2, 0), -np.inf)])
+def test_norms_of_nothing_are_0(shape, ord):
+    assert np.linalg.norm(at.array(np.zeros(shape)), ord).item() == 0
+
+
 def test_complex_norms():
     x = np.array([1j, 1, 0])
     for ord in (0, 1, np.inf, -np.inf):
@@ -509,6 +529,32 @@ def test_python_operators(make):
         np.testing.assert_allclose(found.numpy(), expected)
     assert len({t, u, t}) == 2  # hash by identity
     assert [r.tolist() for r in t] == x.tolist() and t[0, 1].item() == x[0, 1]
+
+
+@pytest.mark.parametrize(
+    "f",
+    [
+        lambda x: np.array_split(ary=x, indices_or_sections=2, axis=1),
+        lambda x: np.cumsum(x, 1, None, None),
+        lambda x: np.expand_dims(a=x, axis=0),
+        lambda x: np.flip(m=x, axis=1),
+        lambda x: np.full_like(a=x, fill_value=[1.0, 2, 3]),
+        lambda x: np.full_like(x, 2.0, None, "K", True, (2,)),
+        lambda x: np.hstack(tup=[x, x]),
+        lambda x: np.linalg.tensordot(x, x, axes=2),
+        lambda x: np.moveaxis(a=x, source=0, destination=1),
+        lambda x: np.outer(x, b=x),
+        lambda x: np.pad(array=x, pad_width=1, constant_values=2),
+        lambda x: np.repeat(a=x, repeats=2),
+        lambda x: np.roll(a=x, shift=1, axis=0),
+        lambda x: np.split(ary=x, indices_or_sections=2),
+        lambda x: np.squeeze(a=x),
+        lambda x: np.swapaxes(a=x, axis1=0, axis2=1),
+        lambda x: np.tile(A=x, reps=2),
+    ],
+)
+def test_arrays_have_numpys_names(f):
+    agrees(f, distinct(0, [(2, 3)], [(0.3, 2)])[0])
 
 
 def test_shape_of_a_tensor_to_numpy():
@@ -577,6 +623,24 @@ REFUSED = [
     (lambda: np.einsum("ij->kk", T), ValueError, "einsum: the output"),
     (lambda: np.einsum("...j->j", T), ValueError, "einsum: .*ellipsis"),
     (lambda: np.einsum("ij,jk", T), ValueError, "einsum: .*2 operands"),
+    (lambda: np.broadcast_to(T, (3, -1, 3)), ValueError, "broadcast_to.*negative"),
+    (lambda: np.tile(T, -1), ValueError, "negative"),
+    (lambda: np.full_like(T[:, :1], [1.0, 2, 3]), ValueError, r"^full_like\(.*\(3,\)"),
+    (lambda: np.concatenate([T, T], axis=()), TypeError, "concatenate.*tuple"),
+    (lambda: np.stack([T, T], axis=()), TypeError, "concatenate.*tuple"),
+    (lambda: np.cumsum(T, (0,)), TypeError, "tuple"),
+    (lambda: np.take(T, [0], (0,)), TypeError, "tuple"),
+    (lambda: np.repeat(T, 2, ()), TypeError, "tuple"),
+    (lambda: np.swapaxes(T, (0,), 1), TypeError, "tuple"),
+    (lambda: np.clip(T, a_min=None, a_max=1, min=0), (ValueError, TypeError), "min"),
+    (lambda: np.clip(T, a_max=0.5), TypeError, "a_min"),
+    (lambda: np.linalg.outer(T, T), ValueError, "np.linalg.outer takes 1-d"),
+    (lambda: np.add.accumulate(at.array(1.0)), TypeError, "0-d"),
+    (lambda: np.add.accumulate(T, axis=(0, 1)), ValueError, "one axis"),
+    (lambda: np.add.accumulate(T, axis=None), ValueError, "one axis"),
+    (lambda: np.array_split(T, 0), ValueError, "one section or more"),
+    (lambda: np.array_split(at.array(1.0), [1]), IndexError, "out of range"),
+    (lambda: np.linalg.norm(at.array(np.zeros(0)), -np.inf), ValueError, "min"),
     (lambda: iter(at.array(1.0)), TypeError, "0-d"),
     (lambda: T & T, TypeError, "booleans"),
     (lambda: pow(T, 2, 3), TypeError, "power"),

@@ -277,7 +277,7 @@ def test_making_copying_and_reshaping_are_numpys(shape, layout, seed):
 
 
 def test_broadcast_to_and_pad_refuse_what_does_not_fit():
-    for shape in [(3,), (2, 3), ()]:
+    for shape in [(3,), (2, 3), (), (-1, 2), (2, -1), (-2, 2)]:
         with pytest.raises(ValueError):
             K.broadcast_to(np.ones(2), shape)
     with pytest.raises(ValueError):

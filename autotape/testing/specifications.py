@@ -167,6 +167,7 @@ ELEMENTWISE = [
     *(Case("array.power_of", (POSITIVE,), None, {"exponent": e}) for e in (3, -2, 0.5, 1, 0)),
     *(Case("array.power", (NONZERO,), None, {"b": b}) for b in (2, 3, -1.0)),
     Case("array.where", (REAL, REAL), ((2, 3), (3,)), call=lambda op, a, b: op(MASK, a, b)),
+    Case("array.select", (REAL, REAL), ((3,), (2, 3)), call=lambda op, a, b: op(MASK, a, b)),
     Case("array.where", (NONZERO,), call=lambda op, x: op(x > 0, x, -2)),
     Case("array.clip", (UNROUNDED,), None, {"min": -1, "max": 1}),
     Case("array.clip", (UNROUNDED,), None, {"max": 0.5}),

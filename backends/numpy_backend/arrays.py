@@ -100,6 +100,8 @@ def broadcast_to(x: Array, shape: Shape) -> Array:
         return x
     if len(shape) < x.ndim:
         raise ValueError(f"broadcast_to: shape {x.shape} has more axes than {shape}")
+    if min(shape) < 0:  # nditer would take -1 for any length
+        raise ValueError(f"broadcast_to: {shape} has a negative length")
     return np.nditer((x,), ("multi_index", "refs_ok", "zerosize_ok"), [["readonly"]], itershape=shape, order="C").itviews[0]
 
 

@@ -12,7 +12,8 @@ from autotape import kernels, operator
 from autotape.numpy_protocol import numpy_function
 
 from .functions import log
-from .logic import logical_and
+from .logic import BOOL, logical_and, not_equal
+from .shapes import under_name
 
 # ---------------------------------------------------------------- + - * /
 
@@ -170,16 +171,22 @@ def _(dy, x): return dy * (2 * x)
 # ---------------------------------------------------------------- which of two
 
 
-@operator(elementwise=True, nondifferentiable="mask", numpy=np.where)
+@numpy_function(np.where)
 def where(mask, a, b):
-    """a where mask is true, else b."""
+    """a where mask is true, else b.  A mask of numbers is true where they are not 0, and has no part in the result's dtype."""
+    return under_name("where", select, mask if getattr(mask, "dtype", None) == BOOL else not_equal(mask, 0), a, b)
+
+
+@operator(elementwise=True, nondifferentiable="mask")
+def select(mask, a, b):
+    """where, for a mask of booleans."""
     return kernels().where(mask, a, b)
 
 
-@where.backward("a")
-def _(dy, mask): return where(mask, dy, 0)
-@where.backward("b")
-def _(dy, mask): return where(mask, 0, dy)
+@select.backward("a")
+def _(dy, mask): return select(mask, dy, 0)
+@select.backward("b")
+def _(dy, mask): return select(mask, 0, dy)
 
 
 @operator(elementwise=True, numpy=np.maximum)

@@ -7,7 +7,7 @@ import numpy as np
 from autotape import kernels, operator
 
 from .arithmetic import where
-from .shapes import as_shape
+from .shapes import as_shape, broadcast_to, shape_of, under_name
 
 
 def astype(x, dtype):
@@ -45,6 +45,8 @@ def ones_like(x, dtype=None, shape=None):
 
 
 def full_like(x, fill_value, dtype=None, shape=None):
-    """fill_value, a number or what broadcasts, in x's shape and dtype, or in those given."""
+    """fill_value, a number or what broadcasts to it, in x's shape and dtype, or in those given."""
     zeros = zeros_like(x, dtype, shape)
+    if shape_of(fill_value) != ():
+        fill_value = under_name("full_like", broadcast_to, fill_value, shape=zeros.shape)
     return astype(where(ones_like(zeros, bool), fill_value, zeros), zeros.dtype)

@@ -14,7 +14,8 @@ from autotape import kernels, operator
 from autotape.tensor import Tensor
 
 from .arithmetic import where
-from .creation import zeros_like
+from .creation import astype, zeros_like
+from .logic import BOOL
 from .shapes import along_axis, reshape, sum_to
 
 # ---------------------------------------------------------------- x[index] and its transpose
@@ -145,9 +146,18 @@ class Update:
 
 
 def take(x, indices, axis=None):
-    """x's elements at `indices` along `axis`, which the axes of indices replace; None takes from x.ravel()."""
+    """x's elements at `indices` along `axis`, which the axes of indices replace; None takes from x.ravel().
+
+    Booleans are the indices 0 and 1, unlike in x[mask].
+    """
     x, axis = along_axis(x, axis)
-    return getitem(x, (slice(None),) * axis + (indices,))
+    return getitem(x, (slice(None),) * axis + (counted(indices),))
+
+
+def counted(indices):
+    """Indices in which booleans count as 0 and 1."""
+    indices = indices if hasattr(indices, "dtype") else np.asarray(indices, None if np.size(indices) else np.intp)
+    return astype(indices, np.intp) if indices.dtype == BOOL else indices
 
 
 @operator(nondifferentiable="indices")

@@ -9,7 +9,7 @@ from itertools import accumulate, pairwise
 from typing import Any
 
 import numpy as np
-from numpy.lib.array_utils import normalize_axis_tuple
+from numpy.lib.array_utils import normalize_axis_index, normalize_axis_tuple
 
 from autotape import kernels, operator
 
@@ -28,7 +28,7 @@ def along(axis: int, n: int, part):
 def concatenate(arrays, axis=0):
     """The arrays one after another along `axis`; None joins them flattened.  Their other axes must agree."""
     arrays = map(ravel, arrays) if axis is None else arrays
-    return under_name("concatenate", join, *arrays, axis=axis or 0)
+    return under_name("concatenate", join, *arrays, axis=0 if axis is None else axis)
 
 
 @operator
@@ -77,8 +77,11 @@ def split(x, indices_or_sections, axis=0):
 def array_split(x, indices_or_sections, axis=0):
     """Like split, but where the axis doesn't divide into equal parts the first ones are longer by one."""
     shape = shape_of(x)
+    n = shape[axis]
     if np.ndim(indices_or_sections) == 0:
-        each, longer = divmod(shape[axis], indices_or_sections)
+        if indices_or_sections <= 0:
+            raise ValueError(f"array_split: there must be one section or more, not {indices_or_sections}")
+        each, longer = divmod(n, indices_or_sections)
         cuts = [*accumulate([each + 1] * longer + [each] * (indices_or_sections - longer), initial=0)]
     else:
         cuts = [0, *indices_or_sections, None]
@@ -165,7 +168,7 @@ def roll(x, shift, axis=None):
     if axis is None:
         return reshape(roll(ravel(x), shift, 0), shape)
     for by, i in np.broadcast(shift, axis):
-        (i,) = normalize_axis_tuple(i, len(shape))
+        i = normalize_axis_index(i, len(shape))
         if cut := -by % max(shape[i], 1):
             x = join(getitem(x, along(i, len(shape), slice(cut, None))), getitem(x, along(i, len(shape), slice(cut))), axis=i)
     return x

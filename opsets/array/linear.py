@@ -15,7 +15,7 @@ from autotape import kernels, operator
 from .arithmetic import absolute, multiply
 from .creation import astype
 from .logic import not_equal
-from .reductions import HALF, max, min, refuse_complex, root_sum_power, root_sum_square, sum
+from .reductions import HALF, count, max, min, refuse_complex, root_sum_power, root_sum_square, sum
 from .shapes import expand_dims, reshape, shape_of, sum_to, swapaxes, transpose
 
 # ---------------------------------------------------------------- matmul
@@ -137,7 +137,7 @@ def vector_norm(x, ord, axes, keepdims):
     if ord == 1:
         return sum(absolute(x), axes, keepdims)
     if math.isinf(ord):
-        return (max if ord > 0 else min)(absolute(x), axes, keepdims)
+        return extreme(ord, absolute(x), axes, keepdims)
     return root_sum_power(x, float(ord), axes, keepdims)
 
 
@@ -147,4 +147,11 @@ def matrix_norm(x, ord, axes, keepdims):
     if ord not in (1, -1, math.inf, -math.inf):
         raise ValueError(f"norm: ord of matrices must be None, 'fro', 1, -1, inf or -inf; ord={ord!r} would take their singular values")
     sums = sum(absolute(x), axes[0] if abs(ord) == 1 else axes[1], True)
-    return (max if ord > 0 else min)(sums, axes, keepdims)
+    return extreme(ord, sums, axes, keepdims)
+
+
+def extreme(ord, x, axes, keepdims):
+    """The smallest element for a negative ord, else the largest, which of nothing is 0."""
+    if ord < 0:
+        return min(x, axes, keepdims)
+    return (max if count(shape_of(x), axes) else sum)(x, axes, keepdims)

@@ -1,6 +1,7 @@
 """How NumPy's functions that are no operators reach this opset: np.concatenate([t, u]), np.clip(t, 0, 1), np.add.reduce(t).
 
-Compositions that take what NumPy's function takes stand in a table; the others have an adapter with NumPy's parameters.
+Compositions that take what NumPy's function takes stand in a table, in which their arrays may have other names (np.flip's `m`);
+the others have an adapter with NumPy's parameters.
 What a function here lacks (out=, where= ...) the engine refuses by name.
 """
 
@@ -9,29 +10,23 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from numpy.lib.array_utils import normalize_axis_tuple
 
-from autotape.numpy_protocol import numpy_function
+from autotape.numpy_protocol import numpy_function, register_operator
 
 from . import arithmetic, contraction, creation, indexing, joining, linear, reductions, shapes
 
-COMPOSITIONS: dict[Any, Any] = {
+OF_ONE: dict[Any, Any] = {
     np.array_split: joining.array_split,
-    np.concatenate: joining.concatenate,
     np.cumsum: reductions.cumsum,
-    np.dot: linear.dot,
     np.expand_dims: shapes.expand_dims,
     np.flip: joining.flip,
     np.full_like: creation.full_like,
     np.hstack: joining.hstack,
-    np.inner: linear.inner,
-    np.linalg.matmul: linear.matmul,
     np.linalg.matrix_transpose: shapes.matrix_transpose,
     np.linalg.norm: linear.norm,
-    np.linalg.outer: linear.outer,
-    np.linalg.tensordot: linear.tensordot,
     np.matrix_transpose: shapes.matrix_transpose,
     np.moveaxis: shapes.moveaxis,
-    np.outer: linear.outer,
     np.pad: joining.pad,
     np.repeat: joining.repeat,
     np.roll: joining.roll,
@@ -39,9 +34,19 @@ COMPOSITIONS: dict[Any, Any] = {
     np.squeeze: shapes.squeeze,
     np.stack: joining.stack,
     np.swapaxes: shapes.swapaxes,
-    np.tensordot: linear.tensordot,
     np.tile: shapes.tile,
     np.vstack: joining.vstack,
+}
+OF_TWO: dict[Any, Any] = {
+    np.linalg.matmul: linear.matmul,
+    np.linalg.tensordot: linear.tensordot,
+    np.outer: linear.outer,
+    np.tensordot: linear.tensordot,
+}
+IN_C: dict[Any, Any] = {  # NumPy 2.0 doesn't tell their parameters, which are called as ours are
+    np.concatenate: joining.concatenate,
+    np.dot: linear.dot,
+    np.inner: linear.inner,
 }
 REDUCTIONS = {
     np.add: reductions.sum,
@@ -52,7 +57,10 @@ REDUCTIONS = {
     np.multiply: reductions.prod,
 }
 
-for function, composition in COMPOSITIONS.items():
+for inputs, compositions in ((1, OF_ONE), (2, OF_TWO)):
+    for function, composition in compositions.items():
+        register_operator(function, composition, inputs)
+for function, composition in IN_C.items():
     numpy_function(function)(composition)
 
 
@@ -114,8 +122,13 @@ def _(x):
 
 
 @numpy_function(np.clip)
-def _(a, a_min=None, a_max=None, min=None, max=None):
-    return arithmetic.clip(a, min if a_min is None else a_min, max if a_max is None else a_max)
+def _(a, a_min=np._NoValue, a_max=np._NoValue, *, min=None, max=None):
+    given = sum(edge is not np._NoValue for edge in (a_min, a_max))
+    if given == 1:
+        raise TypeError("np.clip takes both a_min and a_max, one of which may be None")
+    if given and not (min is None is max):
+        raise ValueError("np.clip takes a_min and a_max or min and max, not both")
+    return arithmetic.clip(a, a_min, a_max) if given else arithmetic.clip(a, min, max)
 
 
 @numpy_function(np.take)
@@ -138,6 +151,13 @@ def _(a, axis=None, *, ddof=0, keepdims=False):
     return reductions.std(a, axis, ddof, keepdims)
 
 
+@numpy_function(np.linalg.outer)
+def _(x1, x2):
+    if not len(shapes.shape_of(x1)) == len(shapes.shape_of(x2)) == 1:
+        raise ValueError(f"np.linalg.outer takes 1-d arrays, not {shapes.shape_of(x1)} and {shapes.shape_of(x2)}; np.outer takes any")
+    return linear.outer(x1, x2)
+
+
 @numpy_function(np.einsum)
 def _(subscripts, *operands, optimize=False):
     return contraction.einsum(subscripts, *operands)
@@ -158,4 +178,9 @@ for ufunc, reduction in REDUCTIONS.items():
 
 @numpy_function((np.add, "accumulate"))
 def _(array, axis=0):
-    return reductions.cumsum(array, axis)
+    if array.shape == ():
+        raise TypeError("np.add.accumulate: a 0-d Tensor has no axis to sum along")
+    axes = normalize_axis_tuple(range(array.ndim) if axis is None else axis, array.ndim)
+    if len(axes) != 1:
+        raise ValueError(f"np.add.accumulate takes one axis of {array.shape}, not axis={axis}")
+    return reductions.cumsum(array, axes[0])

@@ -10,7 +10,7 @@ import math
 from operator import index
 
 import numpy as np
-from numpy.lib.array_utils import normalize_axis_tuple
+from numpy.lib.array_utils import normalize_axis_index, normalize_axis_tuple
 
 from autotape import kernels, operator
 
@@ -84,10 +84,10 @@ def whole_shape(shape, x) -> tuple[int, ...]:
 
 
 def along_axis(x, axis):
-    """x and the axis counted from the front; for None, and for a 0-d x, all of x in one axis, as NumPy has it."""
+    """x and the one axis, counted from the front; for None, and for a 0-d x, all of x in one axis, as NumPy has it."""
     if axis is None or shape_of(x) == ():
-        x, axis = ravel(x), axis or 0
-    return x, *normalize_axis_tuple(axis, len(shape_of(x)))
+        x, axis = ravel(x), 0 if axis is None else axis
+    return x, normalize_axis_index(axis, len(shape_of(x)))
 
 
 def under_name(name: str, f, *xs, **options):
@@ -116,7 +116,7 @@ def ravel(x):
 def swapaxes(x, axis1, axis2):
     """x with two axes exchanged."""
     n = len(shape_of(x))
-    (i,), (j,) = normalize_axis_tuple(axis1, n, "axis1"), normalize_axis_tuple(axis2, n, "axis2")
+    i, j = normalize_axis_index(axis1, n, "axis1"), normalize_axis_index(axis2, n, "axis2")
     axes = list(range(-n, 0))
     axes[i], axes[j] = axes[j], axes[i]
     return transpose(x, tuple(axes))
