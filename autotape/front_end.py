@@ -160,7 +160,7 @@ def record(op: Declaration) -> Iterable[str]:
         yield f"    _fit = _mixed(_s_{xs}, _d_{xs})"
     else:
         for i in ids:
-            yield f"    if {i} >= _k or 0 <= {i} < _b: {i} = _stray({op.name!r}, {i})"
+            yield f"    if not _b <= {i} < _k and {i} >= 0: {i} = _stray({op.name!r}, {i})"
         if op.has_fit:
             yield f"    _fit = {fit(op)}"
     fields = [str(op.code), *ids, *(saved(op, need) for need in op.kept()), *(["_fit"] if op.has_fit else [])]

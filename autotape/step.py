@@ -7,7 +7,7 @@ cotangents G.  For `multiply(a, b)` in a first-order walk it reads:
         _, _i_a, _i_b, a, b, _fit = _e
         dy = _g
         if _i_a >= _base:
-            _v = _rule_a(dy, b)
+            if (_v := _rule_a(dy, b)) is None: raise _NOTHING
             if _fit is not None: _v = _fit_to(_v, _fit[0])
             _i = _i_a - _base; _o = _G[_i]
             ...
@@ -73,16 +73,16 @@ def run_rules(op: Declaration, add: Callable[[str], Iterable[str]]) -> Iterable[
         yield f"_vs = _one_each(_rule_None({', '.join(_arguments(op.rules[None]))}), {count}, _inputs)"
         if xs:
             yield f"for _j, (_id, _v) in _enumerate(_zip(_i_{xs}, _vs)):"
-            yield "    if _id >= _base:"
+            yield "    if _id >= _base and _v is not None:"
             yield from indented(indented(["if _fit is not None: _v = _fit_to(_v, _fit[_j])", *add("_id")]))
             return
         yield f"{', '.join('_v_' + n for n in ruled)}, = _vs"
     for j, n in enumerate(ruled):
-        yield f"if _i_{n} >= _base:"
-        rule = f"_v_{n}" if None in op.rules else f"_rule_{n}({', '.join(_arguments(op.rules[n]))})"
-        yield f"    _v = {rule}"
-        if None not in op.rules:
-            yield "    if _v is None: raise _NOTHING"
+        if None in op.rules:
+            yield f"if _i_{n} >= _base and (_v := _v_{n}) is not None:"
+        else:
+            yield f"if _i_{n} >= _base:"
+            yield f"    if (_v := _rule_{n}({', '.join(_arguments(op.rules[n]))})) is None: raise _NOTHING"
         if op.has_fit:
             yield f"    if _fit is not None: _v = _fit_to(_v, _fit[{j}])"
         yield from indented(add(f"_i_{n}"))
@@ -106,14 +106,13 @@ def add_raw(id: str) -> Iterable[str]:
     """Into a list; in place once the buffer is the walk's own (the first may be an alias).  `_G[_i] =` rebinds NumPy scalars."""
     yield f"_i = {id} - _base; _o = _G[_i]"
     yield "if _o is None: _G[_i] = _v"
-    yield "elif _v is None: pass"
     yield "elif _i in _own: _o += _v; _G[_i] = _o"
     yield "else: _G[_i] = _o + _v; _own.add(_i)"
 
 
 def add_traced(id: str) -> Iterable[str]:
     yield f"_o = _G.get({id})"
-    yield f"if _v is not None: _G[{id}] = _v if _o is None else _o + _v"
+    yield f"_G[{id}] = _v if _o is None else _o + _v"
 
 
 def retraced(array: Array, id: int) -> Tensor:
@@ -123,10 +122,8 @@ def retraced(array: Array, id: int) -> Tensor:
     return t
 
 
-def fit_raw(v: Array | None, target: tuple[Shape, Any]) -> Array | None:
+def fit_raw(v: Array, target: tuple[Shape, Any]) -> Array:
     """A cotangent brought to its input's shape and dtype."""
-    if v is None:
-        return None
     shape, dtype = target
     if v.shape != shape:
         v = kernels().sum_to(v, shape)
@@ -135,8 +132,6 @@ def fit_raw(v: Array | None, target: tuple[Shape, Any]) -> Array | None:
 
 def fit_traced(v: Any, target: tuple[Shape, Any]) -> Any:
     """The same, recorded."""
-    if v is None:
-        return None
     shape, dtype = target
     if v.shape != shape:
         lead = len(v._shape) - len(shape)
