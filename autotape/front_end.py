@@ -65,7 +65,7 @@ def front_end(op: Declaration, deferring: bool) -> Any:
     """The front end of an operator, compiled; `deferring` ones may give a pending value instead of running."""
     defaults = {f"_default_{p.name}": p.default for p in op.parameters if p.default is not p.empty}
     op.namespace.update(_NAMES, _forward=op.forward, _mixed=mixed, _no_rule=no_rule, **defaults)
-    lines = [*unwrap(op), *(deferral(op) if deferring else ()), *compute(op), *wrap(op), *refuse(op), *(record(op) if op.rules else ())]
+    lines = [*(deferral(op) if deferring else ()), *unwrap(op), *compute(op), *wrap(op), *refuse(op), *(record(op) if op.rules else ())]
     lines.append(f"return {_tuple_or_one([f'_r_{r}' for r in op.outputs])}")
     return compiled(op.name, f"def {op.name}({signature(op)}):", lines, op.namespace, op.name)
 
@@ -110,7 +110,9 @@ def beside_a_tensor(n: str, other: str, first: bool) -> Iterable[str]:
 
 def deferral(op: Declaration) -> Iterable[str]:
     options = "".join(f"{o}, " for o in op.options)
-    yield f"if (_m := _mode()) != 'pedantic' and (_p := _defer(_op, {_inputs(op)}, ({options}), _m)) is not None: return _p"
+    plain = " and ".join(f"_type({n}) is _Tensor" for n in op.inputs)
+    yield f"if {plain} and (_m := _mode()) != 'pedantic':"
+    yield f"    if (_p := _defer(_op, {_inputs(op)}, ({options}), _m)) is not None: return _p"
 
 
 def compute(op: Declaration) -> Iterable[str]:

@@ -19,9 +19,10 @@ from collections.abc import Callable
 from sys import getrefcount
 from typing import Any
 
-from . import backend, math_mode
+from .backend import kernels
 from .backends.kernels import Array, Kernels, Shape
 from .errors import TapeError
+from .math_mode import get as math_mode
 from .tape import Record, Settings, current, home, is_ours, no_grad, recording
 from .tensor import Tensor, backend_of, constant
 
@@ -75,10 +76,10 @@ class Link:
 class Plan:
     """What a rule knows of one signature, that is of the inputs' shapes, dtype and options."""
 
-    __slots__ = ("arguments", "biases", "dtype", "next", "pays", "rule", "shape")
+    __slots__ = ("arguments", "biases", "dtype", "into", "next", "pays", "rule", "shape")
 
     def __init__(self, rule: Rule, shape: Shape, dtype: Any, arguments: dict[Any, tuple[Any, ...]], pays: bool) -> None:
-        self.rule, self.shape, self.dtype, self.next = rule, shape, dtype, rule.next
+        self.rule, self.shape, self.dtype, self.next, self.into = rule, shape, dtype, rule.next, rule.into
         self.biases: set[Shape] = set()
         self.arguments = arguments  # by the operator that ends a chain: the options of the fused one
         self.pays = pays  # False once a chain had to be computed again
@@ -144,8 +145,12 @@ def defer(op: Any, args: tuple[Tensor, Tensor], options: tuple[Any, ...], mode: 
         _own(second, record)
     chain = Chain()
     chain.args, chain.options, chain.plan, chain.fused = args, options, plan, False
-    chain.record, chain.kernels, chain.mode = current(), backend.kernels(), mode
-    return _pend(plan.shape, chain, record)
+    chain.record, chain.kernels, chain.mode = current(), kernels(), mode
+    h = Pending()
+    h._shape, h._pending = plan.shape, chain
+    if record is not None:
+        _register(h, record)
+    return h
 
 
 def extend(op: Any, args: tuple[Any, ...], h: Pending, own: Callable[[Any], Any]) -> Tensor | None:
@@ -161,7 +166,7 @@ def extend(op: Any, args: tuple[Any, ...], h: Pending, own: Callable[[Any], Any]
     else:
         return None
     step = chain.plan.next.get(op)
-    if step is None or chain.record is not current() or chain.kernels is not backend.kernels() or math_mode.get() == "pedantic":
+    if step is None or chain.record is not current() or chain.kernels is not kernels() or math_mode() == "pedantic":
         return None
     return step(op, args, h, chain, link, own)
 
@@ -189,18 +194,23 @@ def _join(op: Any, args: tuple[Any, ...], h: Pending, chain: Chain, link: Link |
     if (record := home()) is not None and record.borrowed:
         _own(other, record)
     longer.args, longer.chain, longer.fused = args, chain, False
-    return _pend(shape, longer, record)
+    z = Pending()
+    z._shape, z._pending = shape, longer
+    if record is not None:
+        record.pending.append(z)
+    return z
 
 
 def _finish(op: Any, args: tuple[Any, ...], h: Pending, chain: Chain, link: Link | None, own: Callable[[Any], Any]) -> Tensor | None:
     """An activation of h: the fused operator."""
     if link is not None and type(link.start) is not Pending:  # made real meanwhile: its value is there already
         return None
-    plan, (first, second) = chain.plan, chain.args
+    plan = chain.plan
+    first, second = chain.args
     if link is None:
-        y: Tensor = plan.rule.into.eager(first, second, None, None, *plan.arguments[op])
+        y: Tensor = plan.into.eager(first, second, None, None, *plan.arguments[op])
     else:
-        y = plan.rule.into.eager(first, second, link.bias, link.residual, *plan.arguments[op])
+        y = plan.into.eager(first, second, link.bias, link.residual, *plan.arguments[op])
         link.fused = True
     chain.fused = True
     return y
@@ -213,20 +223,17 @@ def _own(t: Tensor, record: Record) -> None:
         t._array = backend_of(t._array).copy(t._array)
 
 
-def _pend(shape: Shape, call: Chain | Link, record: Record | None) -> Pending:
-    h = Pending()
-    h._shape, h._pending = shape, call
-    if record is not None:
-        pending = record.pending
-        try:
-            while getrefcount(pending[-1]) == _LISTED:  # most chains are done with by the next one
-                pending.pop()
-        except IndexError:
-            pass
-        pending.append(h)
-        if len(pending) > record.sweep_at:
-            _sweep(record)
-    return h
+def _register(h: Pending, record: Record) -> None:
+    """Remember the first value of a chain for `settle`, and forget what nobody holds: most chains are done with by the next one."""
+    pending = record.pending
+    try:
+        while getrefcount(pending[-1]) == _LISTED:
+            pending.pop()
+    except IndexError:  # none is left
+        pass
+    pending.append(h)
+    if len(pending) > record.sweep_at:
+        _sweep(record)
 
 
 def force(h: Pending) -> None:
