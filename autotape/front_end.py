@@ -109,6 +109,7 @@ def beside_a_tensor(n: str, other: str, first: bool) -> Iterable[str]:
 
 
 def deferral(op: Declaration) -> Iterable[str]:
+    """A call on plain Tensors that may start a chain of pending values (fusion.py)."""
     options = "".join(f"{o}, " for o in op.options)
     plain = " and ".join(f"_type({n}) is _Tensor" for n in op.inputs)
     yield f"if {plain} and (_m := _mode()) != 'pedantic':"
@@ -116,6 +117,7 @@ def deferral(op: Declaration) -> Iterable[str]:
 
 
 def compute(op: Declaration) -> Iterable[str]:
+    """Run the forward; what it raises gains the operator's name and arguments."""
     args = [f"*_d_{op.variadic}"] if op.variadic else [f"_d_{n}" for n in op.inputs]
     shapes = "" if op.elementwise else "; " + "; ".join(f"_s_{r} = {r}.shape" for r in op.outputs)
     yield f"try: {', '.join(op.results)} = _forward({', '.join(args + _passed(op))}){shapes}"
