@@ -76,8 +76,10 @@ class Kernels(Protocol):
     # -- elementwise, one array
     negative: Unary
     absolute: Unary
+    fabs: Unary
     sign: Unary
     exp: Unary
+    exp2: Unary
     expm1: Unary
     log: Unary
     log1p: Unary
@@ -93,15 +95,21 @@ class Kernels(Protocol):
     arcsin: Unary
     arccos: Unary
     arctan: Unary
+    deg2rad: Unary
+    rad2deg: Unary
     sinh: Unary
     cosh: Unary
     tanh: Unary
+    arcsinh: Unary
+    arccosh: Unary
+    arctanh: Unary
     floor: Unary
     ceil: Unary
     trunc: Unary
     isnan: Unary
     isinf: Unary
     isfinite: Unary
+    signbit: Unary
     logical_not: Unary
     sigmoid: Unary
     """1 / (1 + exp(-x)) without overflow."""
@@ -115,10 +123,18 @@ class Kernels(Protocol):
     divide: Binary
     floor_divide: Binary
     remainder: Binary
+    fmod: Binary
     power: Binary
     maximum: Binary
     minimum: Binary
+    fmax: Binary
+    fmin: Binary
     arctan2: Binary
+    hypot: Binary
+    logaddexp: Binary
+    logaddexp2: Binary
+    copysign: Binary
+    heaviside: Binary
     equal: Binary
     not_equal: Binary
     less: Binary

@@ -40,12 +40,17 @@ UNARY = {
     np.exp: (-2, 2), np.expm1: (-2, 2), np.log: (0.2, 3), np.log1p: (-0.8, 3), np.log2: (0.2, 3), np.log10: (0.2, 3),
     np.sqrt: (0.2, 3), np.square: (-2, 2), np.cbrt: [(-3, -0.2), (0.2, 3)], np.sin: (-4, 4), np.cos: (-4, 4), np.tan: (-1, 1),
     np.arcsin: (-0.9, 0.9), np.arccos: (-0.9, 0.9), np.arctan: (-3, 3), np.sinh: (-2, 2), np.cosh: (-2, 2), np.tanh: (-2, 2),
+    np.arcsinh: (-3, 3), np.arccosh: (1.2, 3), np.arctanh: (-0.9, 0.9), np.exp2: (-2, 2), np.deg2rad: (-200, 200), np.rad2deg: (-4, 4),
+    np.radians: (-200, 200), np.degrees: (-4, 4), np.sinc: (-3, 3), np.nan_to_num: (-2, 2), np.fabs: [(-2, -0.1), (0.1, 2)],
     np.absolute: [(-2, -0.1), (0.1, 2)], np.negative: (-2, 2), np.positive: (-2, 2), np.reciprocal: [(-2, -0.3), (0.3, 2)],
 }  # fmt: skip
-STEPS = [np.sign, np.floor, np.ceil, np.trunc, np.rint, np.round, np.isnan, np.isinf, np.isfinite, np.logical_not]
-BINARY = [np.add, np.subtract, np.multiply, np.divide, np.power, np.arctan2, np.remainder, np.maximum, np.minimum]
+STEPS = [np.sign, np.floor, np.ceil, np.trunc, np.rint, np.round, np.isnan, np.isinf, np.isfinite, np.signbit, np.logical_not]
+BINARY = [
+    np.add, np.subtract, np.multiply, np.divide, np.power, np.arctan2, np.remainder, np.fmod, np.maximum, np.minimum, np.fmax, np.fmin,
+    np.hypot, np.logaddexp, np.logaddexp2, np.float_power, np.copysign, np.heaviside,
+]  # fmt: skip
 COMPARISONS = [np.equal, np.not_equal, np.less, np.less_equal, np.greater, np.greater_equal]
-WITHOUT_RULE = [*COMPARISONS, np.logical_and, np.logical_or, np.logical_xor, np.floor_divide]
+WITHOUT_RULE = [*COMPARISONS, np.logical_and, np.logical_or, np.logical_xor, np.floor_divide, np.isclose]
 by_name = {"ids": lambda f: f.__name__}
 
 
@@ -77,7 +82,7 @@ def test_binary_values(f, both, seed, dtypes):
 def test_binary_gradients(f, both, seed, name):
     a, b = distinct(seed, both, [(0.3, 2)] * 2)
     with backend.use(name):
-        check_grads(f, (4 * a if f is np.remainder else a, b), rtol=1e-4)
+        check_grads(f, (4 * a if f in (np.remainder, np.fmod) else a, b), rtol=1e-4)
 
 
 @FEW
@@ -92,6 +97,37 @@ def test_where(three, seed):
 @pytest.mark.parametrize("f", [np.exp, np.sqrt, np.floor, np.sum, np.mean, np.prod, np.max, np.std, np.cumsum, np.any], **by_name)
 def test_dtypes_of_results(f, dtype):
     agrees(f, np.array([[1, 0, 1], [1, 1, 1]]).astype(dtype))
+
+
+OF_MATRICES = {
+    "trace": np.trace, "diagonal": np.diagonal, "diag": np.diag, "diagflat": np.diagflat, "tril": np.tril, "triu": np.triu,
+    "cumprod": lambda x: np.cumprod(x, 0), "diff": np.diff, "diff, prepend": lambda x: np.diff(x, prepend=0), "trapezoid": np.trapezoid,
+    "average": np.average, "average, weights": lambda x: np.average(x, 0, [1, 2]), "rot90": np.rot90,
+    "count": lambda x: np.average(x, 0, returned=True), "count of weights": lambda x: np.average(x, 0, np.float32([1, 2]), True),
+    "count_nonzero": lambda x: np.count_nonzero(x, 0), "nansum": np.nansum, "nanmean": np.nanmean, "nanmax": np.nanmax,
+    "nanmin": lambda x: np.nanmin(x, 0), "kron": lambda x: np.kron(x, np.float32([2])), "kron with a number": lambda x: np.kron(x, 2),
+    "append": lambda x: np.append(x, [1.0]), "insert": lambda x: np.insert(x, 1, 2.7, 0), "delete": lambda x: np.delete(x, 1),
+    "block": lambda x: np.block([[x, x], [np.ones((1, 6), np.float32)]]), "multi_dot": lambda x: np.linalg.multi_dot([x, x.T]),
+    "select": lambda x: np.select([x > 0], [x], 1.5), "choose": lambda x: np.choose([0, 1, 0], [x, 2.5]),
+    "extract": lambda x: np.extract(x, x), "insert into a list": lambda x: np.insert([[1, 2, 3]], 0, x, 0),
+    "list of weights": lambda x: np.average([[1, 2, 3]], 1, x[1]), "points of a list": lambda x: np.trapezoid([1, 2, 4], x=x[0]),
+    "matrix_power": lambda x: [np.linalg.matrix_power(x[:, :2], n) for n in (0, 3)], "vdot": lambda x: np.vdot(x, x),
+    "vector_norm": np.linalg.vector_norm, "matrix_norm": np.linalg.matrix_norm, "meshgrid": lambda x: np.meshgrid(x[0], x[1]),
+    "vecdot": lambda x: np.vecdot(x, np.float32([1, 2, 3])), "compress": lambda x: np.compress([1, 0], x, 0),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("dtype", [np.int64, np.int32, np.bool_, np.float32, np.float64])
+@pytest.mark.parametrize("name", OF_MATRICES)
+def test_dtypes_of_results_of_matrices(name, dtype):
+    agrees(OF_MATRICES[name], np.array([[1, 0, 1], [1, 1, 1]]).astype(dtype))
+
+
+def test_some_take_numbers_of_a_kind():
+    x = np.array([[3, 0, 250], [1, 2, 4]], np.uint8)
+    for f in (np.ptp, np.ediff1d, np.cumprod, lambda x: np.cross(x, x[::-1]), lambda x: np.ediff1d(x, x[0])):
+        for dtype in (np.uint8, np.int64, np.float32):
+            agrees(f, x.astype(dtype))
 
 
 @pytest.mark.parametrize("f", [np.add, np.multiply, np.divide, np.power, np.maximum], **by_name)
@@ -273,6 +309,112 @@ CASES |= {f"einsum {k}": (lambda *xs, k=k: np.einsum(k, *xs), *s) for k, s in EI
 CASES |= {f"norm {p}": (lambda x, p=p: np.linalg.norm(x, ord=p), (5,)) for p in (None, 0, 1, 2, 3, 0.5, -1, np.inf, -np.inf)}
 CASES |= {f"norms {p}": (lambda x, p=p: np.linalg.norm(x, p, -1, True), (3, 2)) for p in (None, 1, 2, 2.5, np.inf)}
 CASES |= {f"matrix norm {p}": (lambda x, p=p: np.linalg.norm(x, p, (2, 0)), (2, 3, 4)) for p in (None, "fro", 1, -1, np.inf, -np.inf)}
+CONDITIONS = [np.array([True, False, True]), np.array([[True], [False]])]
+CASES |= {
+    "trace": (lambda x: np.trace(x, 1) + x.trace(-1) + np.trace(x, 9), (3, 4)),
+    "trace, axes": (lambda x: np.trace(x, offset=1, axis1=-1, axis2=0) + np.linalg.trace(x).sum(), (3, 4, 3)),
+    "diagonal": (lambda x: np.diagonal(x, -1) * np.diag(x, -1) * x.diagonal(-1), (4, 3)),
+    "diagonal, axes": (lambda x: np.diagonal(x, 1, 2, 0), (3, 2, 4)),
+    "diagonal outside": (lambda x: np.diagonal(x, 5), (2, 3)),
+    "diagonals of a stack": (lambda x: np.linalg.diagonal(x, offset=-1), (2, 4, 3)),
+    "diag": (lambda x: np.diag(x) + np.diag(x[:-1], -1) + np.diag(x[1:], 1), (3,)),
+    "diag of nothing": (lambda x: np.diag(x, 2), (0,)),
+    "diagflat": (lambda x: np.diagflat(x, -2) + np.diagflat(x, k=2), (2, 2)),
+    "diagflat of a number": (lambda x: np.diagflat(x), ()),
+    "tril": (lambda x: np.tril(x, 1) * np.tril(x, -1) + np.tril(x), (2, 3, 4)),
+    "triu": (lambda x: np.triu(x, 1) + np.triu(x, -1) * np.triu(x), (2, 4, 3)),
+    "triangles of a vector": (lambda x: np.tril(x) + np.triu(x, 1) * 2, (3,)),
+    "kron": (lambda a, b: np.kron(a, b), (2, 3), (2, 2)),
+    "kron, fewer axes": (lambda a, b: np.kron(a, b), (2,), (2, 1, 3)),
+    "kron, more axes": (lambda a, b: np.kron(a, b), (2, 1, 2), (3, 2)),
+    "kron with a number": (lambda a, b: np.kron(a, b) + np.kron(2, b), (), (2, 3)),
+    "cross": (lambda a, b: np.cross(a, b) * np.linalg.cross(a, b), (2, 3), (3,)),
+    "cross, axes": (lambda a, b: np.cross(a, b, 0, -1, 1), (3, 2, 4), (4, 3)),
+    "cross, axis": (lambda a, b: np.cross(a, b, axis=0) * np.linalg.cross(a, b, axis=0), (3, 2), (3, 2)),
+    "cross 2 3": (lambda a, b: np.cross(a, b), (4, 2), (4, 3)),
+    "cross 3 2": (lambda a, b: np.cross(a, b, axisc=0), (4, 3), (2,)),
+    "cross 2 2": (lambda a, b: np.cross(a, b), (4, 2), (2,)),
+    "vdot": (lambda a, b: np.vdot(a, b), (2, 3), (3, 2)),
+    "vdot of numbers": (lambda a, b: np.vdot(a, b), (), ()),
+    "vecdot": (lambda a, b: np.vecdot(a, b) + np.linalg.vecdot(a, b), (2, 1, 3), (4, 3)),
+    "vecdot, axis": (lambda a, b: np.vecdot(a, b, axis=0) * np.linalg.vecdot(a, b, axis=0), (3, 2), (3, 2)),
+    "multi_dot": (lambda a, b, c: np.linalg.multi_dot([a, b, c]), (2, 5), (5, 3), (3, 4)),
+    "multi_dot of vectors": (lambda a, b, c: np.linalg.multi_dot([a, b, b.T, b, c]), (4,), (4, 3), (3,)),
+    "multi_dot of two": (lambda a, b: np.linalg.multi_dot((a, b)), (2, 3), (3,)),
+    **{f"matrix_power {n}": (lambda x, n=n: np.linalg.matrix_power(x, n), (2, 3, 3)) for n in (0, 1, 2, 3, 6, 7)},
+    "atleast": (lambda x: np.atleast_1d(x) + np.atleast_2d(x) + np.atleast_3d(x), ()),
+    "atleast of several": (lambda a, b: [*np.atleast_1d(a, b), *np.atleast_2d(a, b), *np.atleast_3d(a, b)], (2,), (2, 3)),
+    "atleast of enough": (lambda x: np.atleast_1d(x) * np.atleast_2d(x) * np.atleast_3d(x), (2, 3, 1, 2)),
+    "dstack": (lambda a, b: np.dstack([a, b]), (2,), (1, 2)),
+    "dstack, 3-d": (lambda a, b: np.dstack((a, b)), (2, 2), (2, 2, 3)),
+    "column_stack": (lambda a, b: np.column_stack([a, b, a]), (2,), (2, 3)),
+    "block": (lambda a, b: np.block([[a, b[:, :1]], [np.zeros((1, 2)), 3.0], [b]]), (2, 2), (2, 3)),
+    "block of a row": (lambda a, b: np.block([a, b, 1.0]), (2,), (2,)),
+    "block, 3-d": (lambda a, b: np.block([[[a]], [[b]]]) + np.block([b, b]).sum() + np.block(a).sum(), (2, 3), (4, 2, 3)),
+    "append": (lambda a, b: np.append(a, b), (2, 2), (3,)),
+    "append, axis": (lambda a, b: np.append(a, values=b, axis=-1), (2, 2), (2, 1)),
+    "insert": (lambda x, v: np.insert(x, 1, v, axis=1), (2, 3), (2,)),
+    "insert many at one place": (lambda x, v: np.insert(x, [1], v, axis=-1), (2, 3), (2, 2)),
+    "insert many at -1": (lambda x, v: np.insert(x, -1, v), (2, 3), (4,)),
+    "insert at several": (lambda x, v: np.insert(x, [3, 1, 1], v, 0), (3, 2), (2,)),
+    "insert at a slice": (lambda x, v: np.insert(x, slice(0, 3, 2), v, axis=1), (2, 3), (2, 1)),
+    "insert at booleans": (lambda x, v: np.insert(x, np.array([True, False, True]), v), (3,), (2,)),
+    "insert nowhere": (lambda x: np.insert(x, [], 2.0), (3,)),
+    "insert a number": (lambda x: np.insert(x, 0, 2, axis=0) * np.insert(x, 2, 2, axis=0), (2, 3)),
+    "delete": (lambda x: np.delete(x, 1, 0) * np.delete(x, [-1, -1], axis=0), (3, 2)),
+    "delete a slice": (lambda x: np.delete(x, slice(None, None, 2), -1), (2, 5)),
+    "delete booleans": (lambda x: np.delete(x, np.array([True, False, True]), 1), (2, 3)),
+    "delete flat": (lambda x: np.delete(x, [0, 4]), (2, 3)),
+    "diff": (lambda x: np.diff(x) * np.diff(x, n=1, axis=1), (2, 4)),
+    "diff, n": (lambda x: np.diff(x, 2, 0), (4, 2)),
+    "diff, 0": (lambda x: np.diff(x, 0) * 1, (3,)),
+    "diff of too few": (lambda x: np.diff(x, 3), (2, 2)),
+    "diff, more": (lambda x, a: np.diff(x, prepend=0, append=a), (2, 3), (2, 2)),
+    "diff, more on axis 0": (lambda x, a: np.diff(x, axis=0, prepend=a), (2, 3), ()),
+    "ediff1d": (lambda x: np.ediff1d(x), (2, 3)),
+    "ediff1d with ends": (lambda x, a: np.ediff1d(x, to_end=a, to_begin=[1, 2]), (2, 3), (2, 1)),
+    "ediff1d of nothing": (lambda x: np.ediff1d(x, to_end=1), (0,)),
+    "trapezoid": (lambda y: np.trapezoid(y) * np.trapezoid(y, dx=0.5, axis=-1), (2, 3)),
+    "trapezoid at points": (lambda y, x: np.trapezoid(y, x, axis=0), (3, 2), (3,)),
+    "trapezoid at points of each": (lambda y, x: np.trapezoid(y, x, axis=1), (2, 3), (2, 3)),
+    "rot90": (lambda x: [np.rot90(x), np.rot90(x, 2), np.rot90(x, -1), np.rot90(x, k=4)], (2, 3)),
+    "rot90, axes": (lambda x: np.rot90(x, 1, (2, 0)) + np.rot90(x, 3, (0, -1)).sum(), (2, 3, 4)),
+    "fliplr": (lambda x: np.fliplr(x) * np.flipud(x), (3, 2)),
+    "meshgrid": (lambda a, b: np.meshgrid(a, b), (2,), (3,)),
+    "meshgrid of three": (lambda a, b, c: np.meshgrid(a, b, c), (2,), (3,), ()),
+    "meshgrid ij": (lambda a, b: np.meshgrid(a, b, indexing="ij"), (2,), (3,)),
+    "meshgrid, sparse": (lambda a, b, c: np.meshgrid(a, b, c, sparse=True, copy=False), (2,), (3,), (4,)),
+    "broadcast_arrays": (lambda a, b, c: np.broadcast_arrays(a, b, c), (2, 1), (3,), ()),
+    "hsplit": (lambda x: [*np.hsplit(x, 2), *np.hsplit(x[0], [1])], (3, 4)),
+    "vsplit": (lambda x: np.vsplit(x, [1]), (3, 2)),
+    "dsplit": (lambda x: np.dsplit(x, 2), (1, 2, 4)),
+    "compress": (lambda x: np.compress([True, False, True], x, axis=1) + x.compress([0, 1, 2], 1), (2, 3)),
+    "compress flat": (lambda x: np.compress(np.array([0.0, 1, 0, 2]), x), (2, 3)),
+    "extract": (lambda x: np.extract(MASK, x) * np.extract(x > 0, x).sum(), MASK.shape),
+    "select": (lambda a, b: np.select(CONDITIONS, [a, b], 3), (3,), (2, 3)),
+    "select, numbers": (lambda a: np.select([CONDITIONS[0], a > 1], [1, a]), (2, 3)),
+    "choose": (lambda a, b: np.choose(np.array([[0, 1, 2], [2, 2, 1]]), [a, b, 3.0]), (3,), (2, 1)),
+    "choose, modes": (lambda a: np.choose([3, -1, 1], a, mode="clip") * np.choose([3, -1, 1], a, mode="wrap"), (2, 3)),
+    "cumprod": (lambda x: np.cumprod(x, 1) * x.cumprod(-1), (2, 5)),
+    "cumprod flat": (lambda x: np.cumprod(x), (2, 3)),
+    "cumprod, axis 0": (lambda x: np.cumprod(x, axis=0), (4, 1, 2)),
+    "cumprod of nothing": (lambda x: np.cumprod(x, 1), (2, 0)),
+    "average": (lambda x: np.average(x) + np.average(x, 0) + np.average(x, axis=1, keepdims=True), (2, 3)),
+    "average by weights": (lambda x, w: np.average(x, weights=w) * np.average(x, 1, w, keepdims=True), (2, 3), (2, 3)),
+    "average by weights of an axis": (lambda x, w: np.average(x, 1, w, True), (2, 3, 2), (3,)),
+    "average by weights of axes": (lambda x, w: np.average(x, (2, 0), w), (2, 3, 4), (4, 2)),
+    "average and count": (lambda x: np.average(x, axis=1, returned=True), (2, 3)),
+    "ptp": (lambda x: np.ptp(x) * np.ptp(x, 0) + np.ptp(x, axis=1, keepdims=True), (2, 3)),
+    "count_nonzero": (lambda x: np.count_nonzero(x, axis=0) * x + np.count_nonzero(x) + np.count_nonzero(x, 1, keepdims=True), (2, 3)),
+    "nansum and kin": (lambda x: np.nansum(x, 0) * np.nanmean(x) + np.nanmax(x, axis=1, keepdims=True) * np.nanmin(x, 0), (2, 3)),
+    "vector_norm": (lambda x: np.linalg.vector_norm(x) * np.linalg.vector_norm(x, axis=1, ord=3), (2, 3)),
+    "vector_norm, axes": (lambda x: np.linalg.vector_norm(x, axis=(0, 2), keepdims=True, ord=1), (2, 3, 2)),
+    "vector_norm, keepdims": (lambda x: np.linalg.vector_norm(x, keepdims=True, ord=np.inf), (2, 3)),
+    "matrix_norm": (lambda x: np.linalg.matrix_norm(x, keepdims=True) * np.linalg.matrix_norm(x, ord=1, keepdims=True), (2, 3, 2)),
+}
+if hasattr(np, "matvec"):  # NumPy 2.2
+    CASES["matvec"] = (lambda a, b: np.matvec(a, b), (2, 1, 3, 4), (5, 4))
+    CASES["vecmat"] = (lambda a, b: np.vecmat(a, b), (5, 3), (2, 1, 3, 4))
 CASES["norm of all"] = (lambda x: np.linalg.norm(x), (2, 3, 2))
 
 
@@ -280,6 +422,10 @@ def arguments(shapes):
     return distinct(len(shapes), shapes, [(0.3, 2)] * len(shapes))
 
 
+old_forms = pytest.mark.filterwarnings("ignore:Arrays of 2-dimensional vectors:DeprecationWarning")
+
+
+@old_forms
 @pytest.mark.parametrize("case", CASES)
 @pytest.mark.parametrize("layout", LAYOUTS)
 def test_values(case, layout):
@@ -294,7 +440,7 @@ def test_gradients(case, name):
 
     def squared(*xs):  # so that the second derivative is not 0
         y = f(*xs)
-        return [p**2 for p in y] if isinstance(y, list) else y**2
+        return [p**2 for p in y] if isinstance(y, (list, tuple)) else y**2
 
     with backend.use(name):
         check_grads(squared, arguments(shapes), rtol=1e-4, atol=1e-5)
@@ -402,9 +548,36 @@ def test_dtype_of_updates_is_kept():
         (lambda x: x ** np.array([0.0, 1, 2]), [0.0, 0, 0], [0, 1, 0]),
         (lambda x: np.array([0.0, 2]) ** x, [2.0, 1], [0, 2 * np.log(2)]),
         (np.sign, [0.0, 2], [0, 0]),
+        (np.fabs, [0.0, -1, 2], [0, -1, 1]),
+        (lambda x: np.hypot(x, [0.0, 0, 4]), [0.0, -2, 3], [0, -1, 0.6]),
+        (lambda x: np.fmax(x, [1.0, np.nan, 3, 3, np.nan]), [1.0, 2, 4, np.nan, np.nan], [0.5, 1, 1, 0, 0]),
+        (lambda x: np.fmin([1.0, np.nan, 3, 3, np.nan], x), [1.0, 2, 4, np.nan, np.nan], [0.5, 1, 0, 0, 0]),
+        (lambda x: np.fmax(x, x) + np.fmin(x, x), [1.0], [2]),
+        (lambda x: np.logaddexp(x, [0.0, -np.inf, -np.inf]), [-np.inf, 0, -np.inf], [0, 1, 0.5]),
+        (lambda x: np.logaddexp(x, [np.inf, np.inf, 0]), [np.inf, 0, np.inf], [0.5, 0, 1]),
+        (lambda x: np.logaddexp2([0.0, -np.inf, -np.inf], x), [-np.inf, 0, -np.inf], [0, 1, 0.5]),
+        (lambda x: np.logaddexp(x, 0) + np.logaddexp2(1000, x), [1000.0, -1000], [1.5, 0]),
+        (lambda x: np.copysign(x, [1.0, -1, -0.0, -1]), [0.0, 2, 2, -2], [0, -1, -1, 1]),
+        (lambda x: np.copysign(2, x), [0.0, -1], [0, 0]),
+        (lambda x: np.heaviside(x, 0.5), [0.0, 1], [0, 0]),
+        (lambda x: np.heaviside([0, 1, -1, np.nan], x), [3.0, 3, 3, 3], [1, 0, 0, 0]),
+        (lambda x: np.fmod([7, -7, 7.5, 1], x), [2.0, 2, -2, np.inf], [-3, 3, 3, 0]),
+        (lambda x: np.float_power(x, 0) + np.float_power(x, 2), [0.0, 3], [0, 6]),
+        (lambda x: np.nan_to_num(x), [np.nan, np.inf, -np.inf, 2], [0, 0, 0, 1]),
         (lambda x: np.floor(x) + np.round(x) + np.trunc(x) + x // 1, [0.3], [0]),
         (lambda x: x.astype(int) * x, [2.5], [2]),
         (np.prod, [0.0, 3, 4], [12, 0, 0]),
+        (np.cumprod, [2.0, 0, 3, 0, 5], [1, 8, 0, 0, 0]),
+        (np.cumprod, [0.0, 3, 4], [16, 0, 0]),
+        (lambda x: np.nansum(x) * np.nanmean(x), [np.nan, 1, 3], [0, 4, 4]),
+        (np.nanmax, [np.nan, 2, 2, 1], [0, 0.5, 0.5, 0]),
+        (np.nanmin, [np.nan, 2, 2, 1], [0, 0, 0, 1]),
+        (np.ptp, [1.0, 1, 3], [-0.5, -0.5, 1]),
+        (np.linalg.vector_norm, [0.0, 0], [0, 0]),
+        (lambda x: np.count_nonzero(x) * x, [2.0, 0], [1, 1]),
+        (lambda x: np.choose(x > 1, [x, 3 * x]), [1.0, 2], [1, 3]),
+        (lambda x: np.compress(x > 1, x) + np.extract(x > 1, x), [1.0, 2], [0, 2]),
+        (lambda x: np.linalg.matrix_power(x * np.ones((2, 2)), 0), [1.0, 2], [0, 0]),
         (np.prod, [0.0, 0, 4], [0, 0, 0]),
     ],
 )
@@ -419,6 +592,89 @@ def test_conventions_of_second_derivatives(f):
 
 def test_square_of_zero_has_second_derivative_2():
     assert at.grad(at.grad(lambda x: x ** np.array(2.0)))(0.0) == at.grad(at.grad(lambda x: x**2))(0.0) == 2
+
+
+@pytest.mark.parametrize("f", [lambda x: np.hypot(x, 0), lambda x: np.hypot(0.0, x)])
+def test_second_derivative_of_hypot_at_the_origin(f):
+    assert at.grad(at.grad(f))(0.0) == 0
+
+
+@pytest.mark.parametrize("f, second", [(np.logaddexp, 1 / 4), (np.logaddexp2, np.log(2) / 4)])
+def test_equal_arguments_of_logaddexp_have_second_derivatives(f, second):
+    for g in (lambda x: f(x, 3.0), lambda x: f(3.0, x)):
+        np.testing.assert_allclose(at.grad(at.grad(g))(3.0), second)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_derivatives_of_sinc_near_zero(dtype):
+    x = np.array([0, 1e-30, 1e-8, -1e-4, 1e-3, 0.01, -0.1, 1 / np.pi, 0.5, 2 / np.pi, 1, 1.3, 30], dtype)
+    t, w = np.polynomial.legendre.leggauss(80)
+    t, w = (t + 1) / 2 * np.pi, w / 2  # the n-th derivative is the mean of t ** n cos(t x + n pi / 2) over t from 0 to pi
+    f = np.sinc
+    for n in range(6):
+        y = f(at.array(x)).numpy() if n == 0 else f(x)
+        assert y.dtype == dtype
+        exact = np.cos(np.multiply.outer(x.astype(np.float64), t) + n * np.pi / 2) @ (w * t**n)
+        np.testing.assert_allclose(y, exact, rtol=0, atol=100 * np.finfo(dtype).eps * np.pi**n)
+        np.testing.assert_allclose(y[1:7], exact[1:7], rtol=30 * np.finfo(dtype).eps, atol=1e-14 * np.pi**n)
+        f = at.grad(lambda x, f=f: np.sum(f(x)))
+
+
+def test_closeness():
+    x = np.array([1, 1 + 1e-6, np.nan, np.inf, -np.inf, np.inf, 0, 3])
+    y = np.array([1, 1, np.nan, np.inf, np.inf, 3, 1e-9, np.inf])
+    for options in ({}, {"equal_nan": True}, {"rtol": 0, "atol": 1e-7}):
+        agrees(lambda x, y, options=options: np.isclose(x, y, **options), x, y)
+        agrees(lambda x, y, options=options: np.isclose(y, x, **options), x, y)
+    agrees(np.isclose, np.array([200, 3], np.uint8), np.array([201, 3], np.uint8))
+    agrees(np.isclose, np.array([True, False]), np.array([True, True]))
+    for a, b in ((x, y), (x[:2], y[:2]), (x[:3], y[:3]), (x[:0], y[:0]), (x[:1], x[:2]), (x, x)):
+        for f in (np.allclose, np.array_equal):
+            for equal_nan in (False, True):
+                found = f(at.array(a), b, equal_nan=equal_nan)
+                assert (found.shape, found.dtype, bool(found)) == ((), bool, f(a, b, equal_nan=equal_nan))
+    assert not at.grad(lambda x: np.sum(x * np.isclose(x, 2.0)) + np.allclose(x, x) * 0)(np.ones(2)).any()
+
+
+def test_numbers_for_nan():
+    x = np.array([np.nan, np.inf, -np.inf, 2])
+    for dtype in (np.float16, np.float32, np.float64):
+        agrees(np.nan_to_num, x.astype(dtype))
+        agrees(lambda x: np.nan_to_num(x, True, 1.5, posinf=3, neginf=np.float64(-3)), x.astype(dtype))
+    agrees(np.nan_to_num, np.arange(3))
+    with pytest.raises(TypeError, match=r"^nan_to_num: x must be real, not complex128"):
+        np.nan_to_num(at.array([1j]))
+
+
+def test_float_power_is_in_float64():
+    for a, b in ((np.arange(1, 4), -2), (np.float32([1, -0.0]), 3), (np.float32([2, 3]), np.int8([-1, 2])), (np.array([1j, 2]), 0.5)):
+        agrees(lambda a, b=b: np.float_power(a, b), a)
+    agrees(lambda x: np.float_power(2, x), np.arange(-2, 3))
+    x = np.float32([1, 2, 3])
+    assert (g := at.grad(lambda x: np.sum(np.float_power(x, 2)))(x)).dtype == np.float32 and g.tolist() == [2, 4, 6]
+
+
+@pytest.mark.parametrize("zeros", [[], [0], [0, 3], [1, 2, 4]])
+@pytest.mark.parametrize("name", BACKENDS)
+def test_cumprod_with_zeros_to_order_2(zeros, name):
+    (x,) = distinct(0, [(2, 5)], [(0.3, 2)])
+    x[0, zeros] = 0
+    agrees(lambda x: np.cumprod(x, -1), x)
+    with backend.use(name):
+        check_grads(lambda x: np.cumprod(x, -1), (x,), rtol=1e-4, atol=1e-5)
+        check_grads(lambda x: np.cumprod(x, 0) ** 2, (x,), rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64])
+@pytest.mark.parametrize("f", [np.nansum, np.nanmean, np.nanmax, np.nanmin], **by_name)
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")  # NumPy's, of an axis with nothing but NaN
+def test_nan_left_out(f, dtype):
+    x = np.array([[1, np.nan, np.nan], [3, -2, np.nan], [-np.inf, 5, np.nan]], dtype)
+    for axis in (None, 0, 1, (0, 1)):
+        agrees(lambda x, axis=axis: f(x, axis=axis), x)
+        agrees(lambda x, axis=axis: f(x[:2, :2], axis=axis, keepdims=True), x)
+    g = at.grad(lambda x: np.nansum(f(x[:2], axis=0)))(x)
+    assert g.dtype == dtype and (g[:, 2] == 0).all() and np.isfinite(g).all()
 
 
 @pytest.mark.parametrize("zeros", [[0], [0, 3], [1, 2, 4]])
@@ -499,6 +755,7 @@ METHODS = {
     "ravel": [()], "flatten": [()], "transpose": [(), (1, 0), ((1, 0),)], "swapaxes": [(0, 1)], "squeeze": [()],
     "astype": [(np.float32,), ("int64",)], "clip": [(0.5, 1.0)],
     "round": [(), (1,)], "take": [([0, 1], 1)], "repeat": [(2,), (2, 0)], "dot": [(np.ones((3, 2)),)], "copy": [()],
+    "trace": [(), (1, 1, 0)], "diagonal": [(), (-1,), (0, 1, 0)], "cumprod": [(), (1,)], "compress": [([True, False],), ([0, 1, 1], 1)],
 }  # fmt: skip
 
 
@@ -535,6 +792,33 @@ def test_python_operators(make):
     "f",
     [
         lambda x: np.array_split(ary=x, indices_or_sections=2, axis=1),
+        lambda x: np.append(arr=x, values=[[1, 2, 3]], axis=0),
+        lambda x: np.average(a=x, axis=0, weights=[1, 2], returned=True, keepdims=True),
+        lambda x: np.block(arrays=[x, x]),
+        lambda x: np.choose(a=[1, 0, 1], choices=x),
+        lambda x: np.column_stack(tup=[x, x]),
+        lambda x: np.compress(condition=[1, 0], a=x, axis=0),
+        lambda x: np.cross(a=x, b=x[::-1], axisa=1, axisb=1, axisc=0),
+        lambda x: np.cumprod(x, 1, None, None),
+        lambda x: np.delete(arr=x, obj=1, axis=0),
+        lambda x: np.diagonal(a=x, offset=1, axis1=0, axis2=1),
+        lambda x: np.diag(v=x, k=1),
+        lambda x: np.diff(a=x, n=1, axis=0, prepend=1, append=x),
+        lambda x: np.dstack(tup=[x, x]),
+        lambda x: np.ediff1d(ary=x, to_end=1.0, to_begin=2.0),
+        lambda x: np.extract(condition=MASK[:2, 0], arr=x[:, 0]),
+        lambda x: np.hsplit(ary=x, indices_or_sections=3),
+        lambda x: np.insert(arr=x, obj=1, values=2, axis=0),
+        lambda x: np.kron(a=x, b=x),
+        lambda x: np.linalg.matrix_power(a=x[:, :2], n=2),
+        lambda x: np.linalg.multi_dot(arrays=[x, x.T, x]),
+        lambda x: np.nanmax(a=x, axis=0, keepdims=True),
+        lambda x: np.ptp(a=x, axis=0, out=None, keepdims=True),
+        lambda x: np.rot90(m=x, k=1, axes=(1, 0)),
+        lambda x: np.select(condlist=[[True, False, True]], choicelist=[x], default=2),
+        lambda x: np.trace(a=x, offset=1, axis1=1, axis2=0, dtype=None, out=None),
+        lambda x: np.trapezoid(y=x, x=[1, 3, 4], axis=1),
+        lambda x: np.tril(m=x, k=1),
         lambda x: np.cumsum(x, 1, None, None),
         lambda x: np.expand_dims(a=x, axis=0),
         lambda x: np.flip(m=x, axis=1),
@@ -586,7 +870,8 @@ REFUSED = [
     (lambda: np.ones_like(T, device="cpu"), TypeError, "device="),
     (lambda: np.take(T, [0], mode="clip"), TypeError, "mode='raise'"),
     (lambda: np.full_like(np.ones(3), T), TypeError, "np.broadcast_to"),
-    (lambda: np.sinc(T), TypeError, "np.sinc"),
+    (lambda: np.i0(T), TypeError, "np.i0"),
+    (lambda: np.float_power(T, "a"), TypeError, "float_power.*'a'"),
     (lambda: T.reshape(4, 2), ValueError, "reshape"),
     (lambda: T.reshape(4, -1), ValueError, r"reshape.*\(4, -1\)"),
     (lambda: T @ T, ValueError, "matmul"),
@@ -641,6 +926,65 @@ REFUSED = [
     (lambda: np.array_split(T, 0), ValueError, "one section or more"),
     (lambda: np.array_split(at.array(1.0), [1]), IndexError, "out of range"),
     (lambda: np.linalg.norm(at.array(np.zeros(0)), -np.inf), ValueError, "min"),
+    (lambda: np.trace(T[0]), ValueError, r"diagonal: x \(3,\) must have two axes"),
+    (lambda: np.trace(T, dtype=np.float32), TypeError, "np.trace.*dtype="),
+    (lambda: np.diagonal(T, 0, 1, -1), ValueError, "diagonal: axis1 and axis2.*differ"),
+    (lambda: np.diagonal(T, 0, 0, 2), ValueError, "axis2: axis 2 is out of bounds"),
+    (lambda: np.diag(at.array(1.0)), ValueError, r"diag: x \(\)"),
+    (lambda: np.tril(at.array(1.0)), TypeError, "tril: x must have an axis"),
+    (lambda: np.cross(T[:, :1], T), ValueError, "cross: .*not 1 and 3"),
+    (lambda: np.cross(T, at.array(1.0)), ValueError, "axis"),
+    (lambda: np.linalg.cross(T[:, :2], T), ValueError, "np.linalg.cross takes 3"),
+    (lambda: np.vdot(T, T[0]), ValueError, "^vdot.*6.*3"),
+    (lambda: np.vdot(T * 1j, T), TypeError, "vdot: .*conjugate"),
+    (lambda: np.vecdot(T, T[:, :1]), ValueError, "^vecdot"),
+    (lambda: np.linalg.multi_dot([T]), ValueError, "multi_dot: .*two arrays or more"),
+    (lambda: np.linalg.multi_dot([T, T[0], T]), np.linalg.LinAlgError, "multi_dot: "),
+    (lambda: np.linalg.multi_dot([T, T, T]), ValueError, "^multi_dot"),
+    (lambda: np.linalg.matrix_power(T, 2), np.linalg.LinAlgError, "matrix_power: "),
+    (lambda: np.linalg.matrix_power(T[:, :2], -1), ValueError, "matrix_power: n must not be negative"),
+    (lambda: np.linalg.matrix_power(T[:, :2], 1.5), TypeError, "integer"),
+    (lambda: np.linalg.matrix_norm(T, ord=2), ValueError, "singular values"),
+    (lambda: np.linalg.matrix_norm(T[0]), ValueError, "axis -2"),
+    (lambda: np.linalg.vector_norm(T, ord="fro"), ValueError, "'fro'"),
+    (lambda: np.meshgrid(T[0], indexing="yx"), ValueError, "meshgrid: indexing .*'yx'"),
+    (lambda: np.broadcast_arrays(T, T[:, :2]), ValueError, "broadcast"),
+    (lambda: np.block([[T], T]), ValueError, r"block: .*\[1, 2\]"),
+    (lambda: np.block([[T], []]), ValueError, "block: .*empty"),
+    (lambda: np.block([(T, T)]), TypeError, "block: .*tuples|tuple"),
+    (lambda: np.append(T, T[0], axis=0), ValueError, "concatenate"),
+    (lambda: np.insert(T, 5, 1.0, axis=0), IndexError, "5"),
+    (lambda: np.insert(T, 1, 1.0, axis=2), ValueError, "axis 2"),
+    (lambda: np.insert(T, 1, np.ones(2), axis=0), ValueError, "broadcast_to"),
+    (lambda: np.delete(T, 3, axis=1), IndexError, "3"),
+    (lambda: np.delete(T, [True], axis=1), ValueError, "boolean"),
+    (lambda: np.diff(T, -1), ValueError, "diff: n=-1"),
+    (lambda: np.diff(at.array(1.0)), ValueError, r"diff: .*x \(\)"),
+    (lambda: np.ediff1d(at.array([1, 2]), to_end=1.5), TypeError, "ediff1d: to_end of float64.*int64"),
+    (lambda: np.rot90(T, axes=(0, 0)), ValueError, "axes"),
+    (lambda: np.rot90(T, axes=(0, 2)), ValueError, "axis 2"),
+    (lambda: np.rot90(T, axes=(0,)), ValueError, "rot90: axes must be two"),
+    (lambda: np.fliplr(T[0]), ValueError, "fliplr: x"),
+    (lambda: np.flipud(at.array(1.0)), ValueError, "flipud: x"),
+    (lambda: np.hsplit(at.array(1.0), 1), ValueError, "hsplit: x"),
+    (lambda: np.vsplit(T[0], 1), ValueError, "vsplit: x"),
+    (lambda: np.dsplit(T, 1), ValueError, "dsplit: x"),
+    (lambda: np.hsplit(T, 2), ValueError, "split: axis 1"),
+    (lambda: np.compress(True, T), ValueError, "compress: the condition must be 1-d"),
+    (lambda: np.compress([0, 0, 1], T, axis=0), IndexError, "2"),
+    (lambda: np.extract([0, 0, 0, 0, 0, 0, 1], T), IndexError, "6"),
+    (lambda: np.select([T > 1], []), ValueError, "select: .*1 conditions and 0 choices"),
+    (lambda: np.select([T], [T]), TypeError, "select: condition 0 must be of booleans, not float64"),
+    (lambda: np.choose([0, 2], T[:, :2]), ValueError, "choose: .*less than 2"),
+    (lambda: np.choose(T, [T, T]), TypeError, "choose: .*integers, not float64"),
+    (lambda: np.choose([0, 1], T[:, :2], mode="no"), ValueError, "choose: mode"),
+    (lambda: np.cumprod(T, (0,)), TypeError, "tuple"),
+    (lambda: np.cumprod(T, 2), ValueError, "axis 2"),
+    (lambda: np.average(T, weights=[1, 2]), TypeError, "average: .*need an axis"),
+    (lambda: np.average(T, 1, weights=[1, 2]), ValueError, "average: .*lengths of the axes"),
+    (lambda: np.average(T, 0, weights=[1, -1]), ZeroDivisionError, "sum to 0"),
+    (lambda: np.nansum(T, where=T.numpy() > 1), TypeError, "np.nansum.*where="),
+    (lambda: np.nanmax(T[:0], axis=0), ValueError, "max"),
     (lambda: iter(at.array(1.0)), TypeError, "0-d"),
     (lambda: T & T, TypeError, "booleans"),
     (lambda: pow(T, 2, 3), TypeError, "power"),

@@ -640,18 +640,18 @@ def test_the_example_of_the_documentation():
 
 
 def test_an_operator_may_answer_for_a_numpy_function():
-    @operator(elementwise=True, numpy=np.sinc)
-    def sinc(x):
-        return np.asarray(np.sinc(x))
+    @operator(elementwise=True, numpy=np.unwrap)
+    def unwrap(x):
+        return np.array(np.unwrap(x))
 
-    @sinc.backward
-    def _(dy, x, y):
-        return dy * (ops.cos(np.pi * x) - y) / x
+    @unwrap.backward
+    def _(dy):
+        return dy
 
     try:
-        check_grads(lambda x: np.sinc(x), (X,))
+        check_grads(lambda x: np.unwrap(x), (X,))
     finally:
-        at.numpy_protocol.FUNCTIONS.pop(np.sinc)
+        at.numpy_protocol.FUNCTIONS.pop(np.unwrap)
 
 
 def test_operators_take_everything_that_numpy_takes():

@@ -8,6 +8,7 @@ from __future__ import annotations
 import functools
 import importlib
 import pkgutil
+import sys
 
 import numpy as np
 import pytest
@@ -21,6 +22,7 @@ from autotape.testing import check_grads
 from autotape.testing.specifications import Case, cases
 from autotape.testing.strategies import LAYOUTS, broadcastable
 
+sys.setrecursionlimit(10_000)  # Hypothesis nests a test's settings once a parameter, and there are a thousand of them
 few = settings(max_examples=5, deadline=None, derandomize=True, database=None, phases=[Phase.generate])  # a seed is nothing to shrink
 every_case = pytest.mark.parametrize("case", cases(), ids=str)
 seeds = st.integers(0, 2**32 - 1)

@@ -265,7 +265,7 @@ def test_options_with_numpys_default_are_taken():
 @pytest.mark.parametrize(
     "call",
     [
-        np.sinc,
+        np.i0,
         np.fft.fft,
         np.linalg.eigh,
         np.linalg.det,
@@ -273,8 +273,8 @@ def test_options_with_numpys_default_are_taken():
         np.sort,
         np.interp,
         np.gradient,
-        np.copysign,
-        np.logaddexp,
+        np.nextafter,
+        np.ldexp,
         np.add.at,
         np.subtract.outer,
         np.multiply.accumulate,
@@ -287,14 +287,14 @@ def test_options_with_numpys_default_are_taken():
 )
 def test_a_function_that_is_not_supported_says_so_by_its_name(call):
     name = call.__name__
-    n = {"interp": 3, "copysign": 2, "logaddexp": 2, "at": 3, "outer": 2}.get(name, 1)
+    n = {"interp": 3, "nextafter": 2, "ldexp": 2, "at": 3, "outer": 2}.get(name, 1)
     for make in (at.array, at.Param):
         with pytest.raises(
             TypeError, match=rf"np\.[\w.]*{re.escape(name)} of a Tensor is not supported.*@numpy_function"
         ) as caught:
             call(*[make(X)] * n)
         assert "numpy." not in str(caught.value)
-    np.sinc(at.array(X).numpy())
+    np.i0(at.array(X).numpy())
 
 
 def test_unsupported_functions_inside_a_loss_leave_it_whole():

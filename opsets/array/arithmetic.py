@@ -1,4 +1,4 @@
-"""Elementwise arithmetic: + - * / // % **, where, maximum, minimum, clip, abs, sign, rounding.
+"""Elementwise arithmetic: + - * / // % **, hypot, logaddexp, where, maximum, minimum, clip, abs, sign, rounding.
 
 Inputs broadcast; the engine sums each cotangent down to its input's shape and casts it to its input's dtype, so a rule
 says the mathematics alone.  Where a derivative does not exist the convention stands in the operator's docstring.
@@ -6,13 +6,15 @@ says the mathematics alone.  Where a derivative does not exist the convention st
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
 from autotape import kernels, operator
 from autotape.numpy_protocol import numpy_function
 
-from .functions import log
-from .logic import BOOL, logical_and, not_equal
+from .functions import exp, exp2, log
+from .logic import BOOL, isinf, isnan, logical_and, not_equal
 from .shapes import under_name
 
 # ---------------------------------------------------------------- + - * /
@@ -114,6 +116,18 @@ def _(dy): return dy
 def _(dy, a, b): return -dy * floor_divide(a, b)
 
 
+@operator(elementwise=True, numpy=np.fmod)
+def fmod(a, b):
+    """a - b * trunc(a / b), which has the sign of a."""
+    return kernels().fmod(a, b)
+
+
+@fmod.backward("a")
+def _(dy): return dy
+@fmod.backward("b")
+def _(dy, a, b, y): return -dy * round((a - y) / b)
+
+
 @numpy_function(np.divmod)
 def divmod(a, b):
     """The pair of floor_divide and remainder."""
@@ -158,6 +172,17 @@ def _(dy, a, b): return dy * b * where(logical_and(a == 0, b == 0), 1, a) ** (b 
 def _(dy, a, y): return dy * y * log(where(a == 0, 1, a))
 
 
+@numpy_function(np.float_power)
+def float_power(a, b):
+    """a ** b in float64, or complex128; integers too may have negative powers.  Its derivatives are those of power."""
+    return power(double(a), b if type(b) in (int, float) else double(b))
+
+
+def double(x):
+    """x in float64, or complex128: less a zero that is not weak, which leaves even -0.0 and infinities alone."""
+    return under_name("float_power", subtract, x, np.float64(0))
+
+
 @operator(elementwise=True, numpy=np.square)
 def square(x):
     """x * x."""
@@ -166,6 +191,48 @@ def square(x):
 
 @square.backward
 def _(dy, x): return dy * (2 * x)
+
+
+@operator(elementwise=True, numpy=np.hypot)
+def hypot(a, b):
+    """sqrt(a * a + b * b) without overflow.  At the origin its derivatives are 0."""
+    return kernels().hypot(a, b)
+
+
+@hypot.backward("a")
+def _(dy, a, y): return dy * (a / where(y == 0, math.inf, y))
+@hypot.backward("b")
+def _(dy, b, y): return dy * (b / where(y == 0, math.inf, y))
+
+
+@operator(elementwise=True, numpy=np.logaddexp)
+def logaddexp(a, b):
+    """log(exp(a) + exp(b)) without overflow.  Where both are the same infinity each gets half of the derivative."""
+    return kernels().logaddexp(a, b)
+
+
+@logaddexp.backward("a")
+def _(dy, a, b): return dy * exp(-logaddexp(0, difference(a, b)))
+@logaddexp.backward("b")
+def _(dy, a, b): return dy * exp(-logaddexp(0, difference(b, a)))
+
+
+@operator(elementwise=True, numpy=np.logaddexp2)
+def logaddexp2(a, b):
+    """log2(2 ** a + 2 ** b) without overflow.  Where both are the same infinity each gets half of the derivative."""
+    return kernels().logaddexp2(a, b)
+
+
+@logaddexp2.backward("a")
+def _(dy, a, b): return dy * exp2(-logaddexp2(0, difference(a, b)))
+@logaddexp2.backward("b")
+def _(dy, a, b): return dy * exp2(-logaddexp2(0, difference(b, a)))
+
+
+def difference(a, b):
+    """b - a; from an infinity to itself it is 0."""
+    same = logical_and(a == b, isinf(a))
+    return where(same, 0, b) - where(same, 0, a)
 
 
 # ---------------------------------------------------------------- which of two
@@ -213,6 +280,30 @@ def _(dy, a, b): return where(a == b, dy * 0.5, where(a < b, dy, 0))
 def _(dy, a, b): return where(a == b, dy * 0.5, where(b < a, dy, 0))
 
 
+@operator(elementwise=True, numpy=np.fmax)
+def fmax(a, b):
+    """The larger of a and b, or the one that is not NaN.  Where they are equal each gets half of the derivative."""
+    return kernels().fmax(a, b)
+
+
+@fmax.backward("a")
+def _(dy, a, b, y): return where(a == b, dy * 0.5, where(a == y, dy, 0))
+@fmax.backward("b")
+def _(dy, a, b, y): return where(a == b, dy * 0.5, where(b == y, dy, 0))
+
+
+@operator(elementwise=True, numpy=np.fmin)
+def fmin(a, b):
+    """The smaller of a and b, or the one that is not NaN.  Where they are equal each gets half of the derivative."""
+    return kernels().fmin(a, b)
+
+
+@fmin.backward("a")
+def _(dy, a, b, y): return where(a == b, dy * 0.5, where(a == y, dy, 0))
+@fmin.backward("b")
+def _(dy, a, b, y): return where(a == b, dy * 0.5, where(b == y, dy, 0))
+
+
 def clip(x, min=None, max=None):
     """x kept within min and max: minimum(maximum(x, min), max).  Either may be None, an array or a Tensor.
 
@@ -221,6 +312,22 @@ def clip(x, min=None, max=None):
     if min is not None:
         x = maximum(x, min)
     return x if max is None else minimum(x, max)
+
+
+@numpy_function(np.nan_to_num)
+def nan_to_num(x, copy=True, nan=0.0, posinf=None, neginf=None):
+    """Real x with numbers for NaN and the infinities, which are by default the dtype's largest and smallest.
+
+    The derivative is 1 where x is finite, else 0.  A Tensor never changes, so `copy` makes no difference.
+    """
+    if x.dtype.kind == "c":
+        raise TypeError(f"nan_to_num: x must be real, not {x.dtype}")
+    if x.dtype.kind in "biu":
+        return positive(x)
+    largest = float(np.finfo(x.dtype).max)
+    y = where(isnan(x), float(nan), x)
+    y = where(x == math.inf, largest if posinf is None else float(posinf), y)
+    return where(x == -math.inf, -largest if neginf is None else float(neginf), y)
 
 
 # ---------------------------------------------------------------- sign and rounding: steps, whose derivative is 0
@@ -237,6 +344,36 @@ def _(dy, x):
     if x.dtype.kind == "c":  # conj(x) / abs(x)
         return dy * where(x == 0, 0, absolute(x) / where(x == 0, 1, x))
     return dy * sign(x)
+
+
+@operator(elementwise=True, numpy=np.fabs)
+def fabs(x):
+    """abs(x) of real x, integers as floats.  Its derivative at 0 is 0."""
+    return kernels().fabs(x)
+
+
+@fabs.backward
+def _(dy, x): return dy * sign(x)
+
+
+@operator(elementwise=True, nondifferentiable="b", numpy=np.copysign)
+def copysign(a, b):
+    """abs(a) with the sign of b.  Its derivative in a is 0 where a is 0, and in b it is 0."""
+    return kernels().copysign(a, b)
+
+
+@copysign.backward("a")
+def _(dy, a, b): return dy * sign(a) * copysign(1, b)
+
+
+@operator(elementwise=True, nondifferentiable="a", numpy=np.heaviside)
+def heaviside(a, b):
+    """0 where a is below 0, 1 above, and b where it is 0.  Its derivative in a is 0."""
+    return kernels().heaviside(a, b)
+
+
+@heaviside.backward("b")
+def _(dy, a): return where(a == 0, dy, 0)
 
 
 @operator(elementwise=True, nondifferentiable="x", numpy=np.sign)

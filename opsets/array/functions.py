@@ -1,4 +1,4 @@
-"""Elementwise functions of one array (and arctan2): exponentials, logarithms, roots, trigonometry.
+"""Elementwise functions of one array (and arctan2): exponentials, logarithms, roots, trigonometry, hyperbolic functions.
 
 Each rule stands under its function and uses the result y where that is cheaper than x.  At the edge of a domain the
 derivatives are what mathematics says: sqrt'(0), cbrt'(0) and log'(0) are infinite.
@@ -6,13 +6,16 @@ derivatives are what mathematics says: sqrt'(0), cbrt'(0) and log'(0) are infini
 
 from __future__ import annotations
 
+import itertools
 import math
 
 import numpy as np
 
 from autotape import kernels, operator
+from autotape.numpy_protocol import numpy_function
 
-LOG2_E, LOG10_E = 1 / math.log(2), 1 / math.log(10)
+LOG2_E, LOG10_E, LOG_2 = 1 / math.log(2), 1 / math.log(10), math.log(2)
+DEGREE = math.pi / 180
 
 # ---------------------------------------------------------------- exponentials and logarithms
 
@@ -25,6 +28,16 @@ def exp(x):
 
 @exp.backward
 def _(dy, y): return dy * y
+
+
+@operator(elementwise=True, numpy=np.exp2)
+def exp2(x):
+    """2 ** x."""
+    return kernels().exp2(x)
+
+
+@exp2.backward
+def _(dy, y): return dy * LOG_2 * y
 
 
 @operator(elementwise=True, numpy=np.expm1)
@@ -175,6 +188,72 @@ def _(dy, a, b): return dy * b / (a * a + b * b)
 def _(dy, a, b): return -dy * a / (a * a + b * b)
 
 
+@operator(elementwise=True, numpy=(np.deg2rad, np.radians))
+def deg2rad(x):
+    """Degrees in radians: x * pi / 180."""
+    return kernels().deg2rad(x)
+
+
+@deg2rad.backward
+def _(dy): return dy * DEGREE
+
+
+@operator(elementwise=True, numpy=(np.rad2deg, np.degrees))
+def rad2deg(x):
+    """Radians in degrees: x * 180 / pi."""
+    return kernels().rad2deg(x)
+
+
+@rad2deg.backward
+def _(dy): return dy / DEGREE
+
+
+@numpy_function(np.sinc)
+def sinc(x):
+    """sin(pi x) / (pi x), and 1 at 0.  Its derivatives of every order hold at and near 0, too."""
+    return derivative_of_sinc(x)
+
+
+@operator(elementwise=True)
+def derivative_of_sinc(x, order=0):
+    """The derivative of sinc of an order, pi ** order times that of g(z) = sin(z) / z at z = pi x.
+
+    The n-th derivatives obey z g_n + n g_(n-1) = sin_n(z), which keeps its digits for abs(z) > n.  Below that it is the power
+    series of g, differentiated n times.
+    """
+    k = kernels()
+    z = k.multiply(x, k.scalar(math.pi, x.dtype))
+    near = k.less_equal(k.absolute(z), k.scalar(order, x.dtype))
+    scale = k.scalar(math.pi**order, z.dtype)
+    series = power_series(k.where(near, z, k.scalar(0, z.dtype)), order)
+    z = k.where(near, k.scalar(1, z.dtype), z)
+    return k.where(near, k.multiply(series, scale), k.multiply(recurrence(z, order), scale))
+
+
+def power_series(z, order: int):
+    """g_order(z) for abs(z) <= order: the sum over even m >= order of (-1) ** (m / 2) z ** (m - order) / ((m + 1) (m - order)!)."""
+    k, first = kernels(), order % 2
+    square, y = k.square(z), k.scalar(0, z.dtype)
+    for power in range(first + 18 + 4 * order if order else 0, -1, -2):
+        m = power + order
+        y = k.add(k.multiply(y, square), k.scalar((-1) ** (m // 2) / ((m + 1) * math.factorial(power)), z.dtype))
+    return k.multiply(y, z) if first else y
+
+
+def recurrence(z, order: int):
+    """g_order(z) for abs(z) > order, from g_0 upwards."""
+    k = kernels()
+    sin, cos = k.sin(z), k.cos(z)
+    y = k.divide(sin, z)
+    for n, sin_n in zip(range(1, order + 1), itertools.cycle((cos, k.negative(sin), k.negative(cos), sin)), strict=False):
+        y = k.divide(k.subtract(sin_n, k.multiply(y, k.scalar(n, z.dtype))), z)
+    return y
+
+
+@derivative_of_sinc.backward
+def _(dy, x, order): return dy * derivative_of_sinc(x, order + 1)
+
+
 # ---------------------------------------------------------------- hyperbolic functions
 
 
@@ -206,3 +285,33 @@ def tanh(x):
 
 @tanh.backward
 def _(dy, y): return dy * (1.0 - y * y)
+
+
+@operator(elementwise=True, numpy=np.arcsinh)
+def arcsinh(x):
+    """The number whose hyperbolic sine is x."""
+    return kernels().arcsinh(x)
+
+
+@arcsinh.backward
+def _(dy, x): return dy / sqrt(x * x + 1)
+
+
+@operator(elementwise=True, numpy=np.arccosh)
+def arccosh(x):
+    """The number from 0 whose hyperbolic cosine is x; NaN for x < 1.  Its derivative at 1 is infinite."""
+    return kernels().arccosh(x)
+
+
+@arccosh.backward
+def _(dy, x): return dy / (sqrt(x - 1) * sqrt(x + 1))
+
+
+@operator(elementwise=True, numpy=np.arctanh)
+def arctanh(x):
+    """The number whose hyperbolic tangent is x; NaN outside -1 to 1.  Its derivative is infinite at -1 and 1."""
+    return kernels().arctanh(x)
+
+
+@arctanh.backward
+def _(dy, x): return dy / ((1 - x) * (1 + x))

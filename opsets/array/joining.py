@@ -1,4 +1,4 @@
-"""Arrays put together, taken apart and moved: concatenate stack split pad flip roll repeat.
+"""Arrays put together, taken apart and moved: concatenate stack block split pad flip rot90 roll repeat.
 
 Two operators, `join` and `pad_with`; all others are compositions of these and of indexing.
 """
@@ -14,7 +14,7 @@ from numpy.lib.array_utils import normalize_axis_index, normalize_axis_tuple
 from autotape import kernels, operator
 
 from .indexing import getitem, take
-from .shapes import along_axis, broadcast_to, expand_dims, ravel, reshape, shape_of, under_name
+from .shapes import along_axis, atleast_3d, broadcast_to, expand_dims, ravel, reshape, shape_of, swapaxes, under_name
 
 
 def along(axis: int, n: int, part):
@@ -63,6 +63,50 @@ def hstack(arrays):
     return concatenate(arrays, 0 if arrays and len(shape_of(arrays[0])) == 1 else 1)
 
 
+def dstack(arrays):
+    """The arrays one behind another along axis 2, where 1-d ones have shape (1, n, 1) and matrices (m, n, 1)."""
+    return concatenate([atleast_3d(x) for x in arrays], 2)
+
+
+def column_stack(arrays):
+    """The arrays one beside another along axis 1: 1-d ones are columns."""
+    return concatenate([x if len(shape_of(x)) > 1 else reshape(x, (-1, 1)) for x in arrays], 1)
+
+
+def append(x, values, axis=None):
+    """x and then values along `axis`; None joins them flattened."""
+    return concatenate((x, values), axis)
+
+
+def block(arrays):
+    """One array of nested lists of them: the innermost lists are joined along the last axis, those around along the one before.
+
+    Raises ValueError for lists that are empty or not equally deep, TypeError for tuples.
+    """
+    depths, leaves = zip(*nested(arrays), strict=True)
+    if len(set(depths)) > 1:
+        raise ValueError(f"block: the lists must be equally deep, not {sorted(set(depths))}")
+    ndim = max(depths[0], *(len(shape_of(x)) for x in leaves))
+
+    def joined(part, axis):
+        if isinstance(part, list):
+            return concatenate([joined(p, axis + 1) for p in part], axis)
+        return reshape(part, (1,) * (ndim - len(shape_of(part))) + shape_of(part))
+
+    return joined(arrays, -depths[0])
+
+
+def nested(part, depth=0):
+    """The depth and the array of each leaf of block's nested lists."""
+    if isinstance(part, tuple):
+        raise TypeError("block: arrays must be nested in lists, not in tuples")
+    if not isinstance(part, list):
+        return [(depth, part)]
+    if not part:
+        raise ValueError("block: the lists must not be empty")
+    return [leaf for p in part for leaf in nested(p, depth + 1)]
+
+
 def split(x, indices_or_sections, axis=0):
     """A list of x's parts along `axis`: so many equal ones, or those between the given indices.
 
@@ -86,6 +130,28 @@ def array_split(x, indices_or_sections, axis=0):
     else:
         cuts = [0, *indices_or_sections, None]
     return [getitem(x, along(axis, len(shape), slice(i, j))) for i, j in pairwise(cuts)]
+
+
+def hsplit(x, indices_or_sections):
+    """split along axis 1; along axis 0 of a 1-d x."""
+    return split(with_axes("hsplit", x, 1), indices_or_sections, 0 if len(shape_of(x)) == 1 else 1)
+
+
+def vsplit(x, indices_or_sections):
+    """split along axis 0 of an x of two axes or more."""
+    return split(with_axes("vsplit", x, 2), indices_or_sections, 0)
+
+
+def dsplit(x, indices_or_sections):
+    """split along axis 2."""
+    return split(with_axes("dsplit", x, 3), indices_or_sections, 2)
+
+
+def with_axes(name: str, x, n: int):
+    """x.  Raises ValueError if it has fewer than n axes."""
+    if len(shape_of(x)) < n:
+        raise ValueError(f"{name}: x {shape_of(x)} must have {n} axes or more")
+    return x
 
 
 # ---------------------------------------------------------------- more of them
@@ -160,6 +226,25 @@ def flip(x, axis=None):
     axes = range(n) if axis is None else normalize_axis_tuple(axis, n)
     back, all = slice(None, None, -1), slice(None)
     return getitem(x, (..., *(back if i in axes else all for i in range(n))))
+
+
+def fliplr(x):
+    """x backwards along axis 1."""
+    return flip(with_axes("fliplr", x, 2), 1)
+
+
+def flipud(x):
+    """x backwards along axis 0."""
+    return flip(with_axes("flipud", x, 1), 0)
+
+
+def rot90(x, k=1, axes=(0, 1)):
+    """x turned by k right angles in the plane of two axes, from the first to the second."""
+    if len(axes) != 2:
+        raise ValueError(f"rot90: axes must be two, not {axes}")
+    first, second = normalize_axis_tuple(axes, len(shape_of(x)), "axes")
+    turned = swapaxes(x, first, second) if k % 2 else x
+    return flip(turned, ((), (first,), (first, second), (second,))[k % 4])
 
 
 def roll(x, shift, axis=None):

@@ -1,4 +1,4 @@
-"""Products of vectors and matrices, and norms: matmul dot inner outer tensordot norm.
+"""Products of vectors and matrices, and norms: matmul dot inner outer tensordot, norm vector_norm matrix_norm.
 
 matmul is an operator; the others are compositions.
 """
@@ -112,22 +112,38 @@ def norm(x, ord=None, axis=None, keepdims=False):
     ord for matrices: None or "fro" (Frobenius), 1, -1, inf or -inf.  Those made of singular values raise ValueError.
     The derivative of a norm that is 0 is 0.  Raises TypeError for complex x unless ord is 0, 1, inf or -inf.
     """
-    ndim = len(shape_of(x))
-    if getattr(x, "dtype", np.dtype(float)).kind in "biu":
-        x = astype(x, np.float64)
-    if ord not in (0, 1, math.inf, -math.inf):
-        refuse_complex("norm", x)
+    ndim, x = len(shape_of(x)), measurable(x, ord)
     if ord is None and axis is None:
         return root_sum_square(x, None, keepdims)
     axes = normalize_axis_tuple(range(ndim) if axis is None else axis, ndim)
     if len(axes) == 1:
-        return vector_norm(x, ord, axes, keepdims)
+        return norm_of_vectors(x, ord, axes, keepdims)
     if len(axes) == 2:
-        return matrix_norm(x, ord, axes, keepdims)
+        return norm_of_matrices(x, ord, axes, keepdims)
     raise ValueError(f"norm: ord={ord} is a norm of one or two axes of x {shape_of(x)}, not of axis={axis}")
 
 
-def vector_norm(x, ord, axes, keepdims):
+def vector_norm(x, axis=None, keepdims=False, ord=2):
+    """norm of the vectors that x's elements make over `axis`: None (all), an int or a tuple of ints."""
+    ndim = len(shape_of(x))
+    return norm_of_vectors(measurable(x, ord), ord, normalize_axis_tuple(range(ndim) if axis is None else axis, ndim), keepdims)
+
+
+def matrix_norm(x, keepdims=False, ord="fro"):
+    """norm of the matrices on x's last two axes."""
+    return norm(x, ord, (-2, -1), keepdims)
+
+
+def measurable(x, ord):
+    """x in a dtype that has norms."""
+    if getattr(x, "dtype", np.dtype(float)).kind in "biu":
+        x = astype(x, np.float64)
+    if ord not in (0, 1, math.inf, -math.inf):
+        refuse_complex("norm", x)
+    return x
+
+
+def norm_of_vectors(x, ord, axes, keepdims):
     if isinstance(ord, str):
         raise ValueError(f"norm: ord of vectors must be None or a number, not {ord!r}")
     if ord is None or ord == 2:
@@ -141,7 +157,7 @@ def vector_norm(x, ord, axes, keepdims):
     return root_sum_power(x, float(ord), axes, keepdims)
 
 
-def matrix_norm(x, ord, axes, keepdims):
+def norm_of_matrices(x, ord, axes, keepdims):
     if ord is None or ord == "fro":
         return root_sum_square(x, axes, keepdims)
     if ord not in (1, -1, math.inf, -math.inf):

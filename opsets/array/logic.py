@@ -1,4 +1,7 @@
-"""Elementwise comparisons, logic and tests.  They give booleans and have no rule: their derivative is 0."""
+"""Comparisons, logic and tests, all but allclose and array_equal elementwise.
+
+They give booleans and have no rule: their derivative is 0.
+"""
 
 from __future__ import annotations
 
@@ -46,6 +49,42 @@ def greater(a, b):
 def greater_equal(a, b):
     """a >= b."""
     return kernels().greater_equal(a, b)
+
+
+@operator(elementwise=True, nondifferentiable="a b", numpy=np.isclose)
+def isclose(a, b, rtol=1e-5, atol=1e-8, equal_nan=False):
+    """abs(a - b) <= atol + rtol * abs(b); infinities only to themselves, NaN to NaN if `equal_nan`."""
+    k = kernels()
+    finite = k.isfinite(b)
+    numbers = k.where(finite, b, k.scalar(0, b.dtype))  # inf - inf would warn
+    numbers = k.multiply(numbers, k.scalar(1.0, b.dtype))  # differences of integers would wrap
+    size = k.absolute(numbers)
+    tolerance = k.add(k.multiply(size, k.scalar(rtol, size.dtype)), k.scalar(atol, size.dtype))
+    near = k.logical_and(k.less_equal(k.absolute(k.subtract(a, numbers)), tolerance), finite)
+    near = k.logical_or(near, k.equal(a, b))
+    return k.logical_or(near, both_nan(a, b)) if equal_nan else near
+
+
+@operator(nondifferentiable="a b", numpy=np.allclose)
+def allclose(a, b, rtol=1e-5, atol=1e-8, equal_nan=False):
+    """Whether all elements are close, as isclose says: one boolean, of shape ()."""
+    return kernels().all(isclose(a, b, rtol, atol, equal_nan), None, False)
+
+
+@operator(nondifferentiable="a b", numpy=np.array_equal)
+def array_equal(a, b, equal_nan=False):
+    """Whether a and b have one shape and equal elements, NaN equal to NaN if `equal_nan`: one boolean, of shape ()."""
+    k = kernels()
+    if a.shape != b.shape:
+        return k.zeros((), BOOL)
+    same = k.equal(a, b)
+    return k.all(k.logical_or(same, both_nan(a, b)) if equal_nan else same, None, False)
+
+
+def both_nan(a, b):
+    """Where a and b are NaN, as raw arrays."""
+    k = kernels()
+    return k.logical_and(k.isnan(a), k.isnan(b))
 
 
 # ---------------------------------------------------------------- logic
@@ -111,3 +150,9 @@ def isinf(x):
 def isfinite(x):
     """Whether x is neither NaN nor an infinity."""
     return kernels().isfinite(x)
+
+
+@operator(elementwise=True, nondifferentiable="x", numpy=np.signbit)
+def signbit(x):
+    """Whether x is negative, -0.0 and NaN going by their sign."""
+    return kernels().signbit(x)

@@ -9,7 +9,7 @@ import numpy as np
 from autotape.param import Param
 from autotape.tensor import Tensor
 
-from . import arithmetic, creation, indexing, joining, linear, logic, reductions, shapes
+from . import arithmetic, choosing, creation, cumulative, diagonals, indexing, joining, linear, logic, reductions, shapes
 
 # ---------------------------------------------------------------- what is not an operator as it stands
 
@@ -37,6 +37,11 @@ def transpose(x, *axes):
 def astype(x, dtype, copy=True):
     """x in another dtype; a Tensor never changes, so `copy` makes no difference."""
     return creation.astype(x, dtype)
+
+
+def compress(x, condition, axis=None):
+    """x[i] along `axis` for each true condition[i]; None takes x.ravel()."""
+    return choosing.compress(condition, x, axis)
 
 
 def tolist(x):
@@ -81,9 +86,13 @@ METHODS: dict[str, Any] = {
     "argmax": reductions.argmax,
     "argmin": reductions.argmin,
     "astype": astype,
+    "choose": choosing.choose,
     "clip": arithmetic.clip,
+    "compress": compress,
     "copy": arithmetic.positive,
-    "cumsum": reductions.cumsum,
+    "cumprod": cumulative.cumprod,
+    "cumsum": cumulative.cumsum,
+    "diagonal": diagonals.diagonal,
     "dot": linear.dot,
     "flatten": shapes.ravel,
     "max": reductions.max,
@@ -100,6 +109,7 @@ METHODS: dict[str, Any] = {
     "swapaxes": shapes.swapaxes,
     "take": indexing.take,
     "tolist": tolist,
+    "trace": diagonals.trace,
     "transpose": transpose,
     "var": reductions.var,
 }

@@ -1,53 +1,19 @@
-"""How NumPy's functions that are no operators reach this opset: np.concatenate([t, u]), np.clip(t, 0, 1), np.add.reduce(t).
+"""Adapters for NumPy's functions whose parameters are not those of an operator or composition: np.clip(t, 0, 1), np.add.reduce(t).
 
-Compositions that take what NumPy's function takes stand in a table, in which their arrays may have other names (np.flip's `m`);
-the others have an adapter with NumPy's parameters.
+The others are registered beside their operator, or in numpy_tables.py.
 What a function here lacks (out=, where= ...) the engine refuses by name.
 """
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from numpy.lib.array_utils import normalize_axis_tuple
 
-from autotape.numpy_protocol import numpy_function, register_operator
+from autotape.numpy_protocol import numpy_function
 
-from . import arithmetic, contraction, creation, indexing, joining, linear, reductions, shapes
+from . import arithmetic, choosing, contraction, creation, cumulative, diagonals, indexing, linear, products, reductions, shapes
+from .numpy_tables import of_tensors
 
-OF_ONE: dict[Any, Any] = {
-    np.array_split: joining.array_split,
-    np.cumsum: reductions.cumsum,
-    np.expand_dims: shapes.expand_dims,
-    np.flip: joining.flip,
-    np.full_like: creation.full_like,
-    np.hstack: joining.hstack,
-    np.linalg.matrix_transpose: shapes.matrix_transpose,
-    np.linalg.norm: linear.norm,
-    np.matrix_transpose: shapes.matrix_transpose,
-    np.moveaxis: shapes.moveaxis,
-    np.pad: joining.pad,
-    np.repeat: joining.repeat,
-    np.roll: joining.roll,
-    np.split: joining.split,
-    np.squeeze: shapes.squeeze,
-    np.stack: joining.stack,
-    np.swapaxes: shapes.swapaxes,
-    np.tile: shapes.tile,
-    np.vstack: joining.vstack,
-}
-OF_TWO: dict[Any, Any] = {
-    np.linalg.matmul: linear.matmul,
-    np.linalg.tensordot: linear.tensordot,
-    np.outer: linear.outer,
-    np.tensordot: linear.tensordot,
-}
-IN_C: dict[Any, Any] = {  # NumPy 2.0 doesn't tell their parameters, which are called as ours are
-    np.concatenate: joining.concatenate,
-    np.dot: linear.dot,
-    np.inner: linear.inner,
-}
 REDUCTIONS = {
     np.add: reductions.sum,
     np.logical_and: reductions.all,
@@ -56,12 +22,6 @@ REDUCTIONS = {
     np.minimum: reductions.min,
     np.multiply: reductions.prod,
 }
-
-for inputs, compositions in ((1, OF_ONE), (2, OF_TWO)):
-    for function, composition in compositions.items():
-        register_operator(function, composition, inputs)
-for function, composition in IN_C.items():
-    numpy_function(function)(composition)
 
 
 # ---------------------------------------------------------------- shapes and copies
@@ -113,6 +73,11 @@ def _(a, axis=None):
     return a.size if axis is None else a.shape[axis]
 
 
+@numpy_function(np.meshgrid)
+def _(*xi, copy=True, sparse=False, indexing="xy"):
+    return of_tensors(shapes.meshgrid)(*xi, sparse=sparse, indexing=indexing)
+
+
 # ---------------------------------------------------------------- elements
 
 
@@ -138,6 +103,16 @@ def _(a, indices, axis=None, *, mode="raise"):
     return indexing.take(a, indices, axis)
 
 
+@numpy_function(np.compress)
+def _(condition, a, axis=None):
+    return choosing.compress(condition, a, axis)
+
+
+@numpy_function(np.choose)
+def _(a, choices, *, mode="raise"):
+    return choosing.choose(a, choices, mode)
+
+
 @numpy_function(np.take_along_axis)
 def _(arr, indices, axis=-1):
     return indexing.take_along_axis(shapes.ravel(arr), indices, 0) if axis is None else indexing.take_along_axis(arr, indices, axis)
@@ -156,6 +131,23 @@ def _(x1, x2):
     if not len(shapes.shape_of(x1)) == len(shapes.shape_of(x2)) == 1:
         raise ValueError(f"np.linalg.outer takes 1-d arrays, not {shapes.shape_of(x1)} and {shapes.shape_of(x2)}; np.outer takes any")
     return linear.outer(x1, x2)
+
+
+@numpy_function(np.linalg.cross)
+def _(x1, x2, *, axis=-1):
+    if {shapes.shape_of(x1)[axis], shapes.shape_of(x2)[axis]} != {3}:
+        raise ValueError(f"np.linalg.cross takes 3 components, not {shapes.shape_of(x1)} and {shapes.shape_of(x2)} along axis {axis}")
+    return products.cross(x1, x2, axis=axis)
+
+
+@numpy_function(np.linalg.diagonal)
+def _(x, *, offset=0):
+    return diagonals.diagonal(x, offset, -2, -1)
+
+
+@numpy_function(np.linalg.trace)
+def _(x, *, offset=0):
+    return diagonals.trace(x, offset, -2, -1)
 
 
 @numpy_function(np.einsum)
@@ -183,4 +175,4 @@ def _(array, axis=0):
     axes = normalize_axis_tuple(range(array.ndim) if axis is None else axis, array.ndim)
     if len(axes) != 1:
         raise ValueError(f"np.add.accumulate takes one axis of {array.shape}, not axis={axis}")
-    return reductions.cumsum(array, axes[0])
+    return cumulative.cumsum(array, axes[0])

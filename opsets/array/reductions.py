@@ -1,4 +1,4 @@
-"""Reductions over an axis, several, or all: sum mean var std prod max min any all argmax argmin; and cumsum.
+"""Reductions over an axis, several, or all: sum mean var std prod max min any all argmax argmin.
 
 `axis` is None (all), an int or a tuple of ints; keepdims keeps the reduced axes as 1.  A rule works on cotangents and
 results that have those axes back, which broadcast to x.
@@ -17,7 +17,7 @@ from .arithmetic import absolute, sign, subtract, where
 from .creation import astype, ones_like
 from .indexing import getitem
 from .joining import flip, pad_with
-from .shapes import along_axis, broadcast_to, expand_dims, inverse, reshape, shape_of, transpose
+from .shapes import broadcast_to, expand_dims, inverse, reshape, shape_of, transpose
 
 # ---------------------------------------------------------------- axes
 
@@ -235,22 +235,3 @@ def any(x, axis=None, keepdims=False):
 def all(x, axis=None, keepdims=False):
     """Whether all elements are true over `axis`."""
     return kernels().all(x, axis, keepdims)
-
-
-# ---------------------------------------------------------------- running sums
-
-
-def cumsum(x, axis=None):
-    """The sums of x's first elements along `axis`; None takes x.ravel()."""
-    x, axis = along_axis(x, axis)
-    return running_sum(x, axis - len(shape_of(x)))
-
-
-@operator
-def running_sum(x, axis=-1):
-    """The sums of x's first elements along one axis."""
-    return kernels().cumsum(x, axis)
-
-
-@running_sum.backward
-def _(dy, axis): return flip(running_sum(flip(dy, axis), axis), axis)

@@ -65,6 +65,11 @@ def shape_of(x) -> tuple[int, ...]:
     return tuple(x.shape) if hasattr(x, "shape") else np.shape(x)
 
 
+def dtype_of(x) -> np.dtype:
+    """The dtype of a Tensor or array, or that which NumPy gives a number or nested list."""
+    return x.dtype if hasattr(x, "dtype") else np.asarray(x).dtype
+
+
 def as_shape(shape) -> tuple[int, ...]:
     """A shape as NumPy takes it, an int or a sequence, as a tuple.  Raises TypeError for what is no whole number."""
     if isinstance(shape, (tuple, list)):
@@ -160,6 +165,47 @@ def expand_dims(x, axis):
     n = len(shape) + len(new)
     new, old = normalize_axis_tuple(new, n), iter(shape)
     return reshape(x, tuple(1 if i in new else next(old) for i in range(n)))
+
+
+def atleast_1d(*xs):
+    """x with an axis or more: a 0-d x has shape (1,).  Of several xs a tuple."""
+    return widened(xs, lambda shape: shape or (1,))
+
+
+def atleast_2d(*xs):
+    """x with two axes or more: a 1-d x is a row.  Of several xs a tuple."""
+    return widened(xs, lambda shape: (1,) * (2 - len(shape)) + shape)
+
+
+def atleast_3d(*xs):
+    """x with three axes or more: a 1-d x has shape (1, n, 1), a matrix (m, n, 1).  Of several xs a tuple."""
+    return widened(xs, lambda shape: ((1,) * (2 - len(shape)) + shape + (1,)) if len(shape) < 3 else shape)
+
+
+def widened(xs, whole):
+    """Each x in the shape that `whole` makes of its own; alone if there is one."""
+    ys = tuple(reshape(x, whole(shape_of(x))) for x in xs)
+    return ys[0] if len(ys) == 1 else ys
+
+
+def broadcast_arrays(*xs):
+    """A tuple of the xs, each repeated to the shape to which they broadcast together."""
+    shape = np.broadcast_shapes(*map(shape_of, xs))
+    return tuple(broadcast_to(x, shape) for x in xs)
+
+
+def meshgrid(*xs, sparse=False, indexing="xy"):
+    """A tuple of coordinates on the grid of the 1-d xs: x i varies along axis i, but in "xy" the first two axes are exchanged.
+
+    sparse=True leaves the other axes at length 1.  Raises ValueError for an `indexing` that isn't "xy" or "ij".
+    """
+    if indexing not in ("xy", "ij"):
+        raise ValueError(f"meshgrid: indexing must be 'xy' or 'ij', not {indexing!r}")
+    axes = list(range(len(xs)))
+    if indexing == "xy":
+        axes[:2] = reversed(axes[:2])
+    grid = tuple(reshape(x, tuple(-1 if i == axis else 1 for i in range(len(xs)))) for x, axis in zip(xs, axes, strict=True))
+    return grid if sparse else broadcast_arrays(*grid)
 
 
 def tile(x, reps):
