@@ -10,7 +10,7 @@ from operator import index
 
 import numpy as np
 
-from .arithmetic import add, multiply, negative, subtract
+from .arithmetic import add, multiply, subtract
 from .creation import zeros_like
 from .indexing import getitem
 from .joining import stack
@@ -31,24 +31,15 @@ def kron(a, b):
 def cross(a, b, axisa=-1, axisb=-1, axisc=-1, axis=None):
     """The cross product of vectors of 3 components along axisa of a and axisb of b, along axisc of the result; or all on `axis`.
 
-    A third component that is missing is 0; of two vectors of 2 components the result is the third component alone.
+    Vectors of 2 components, which NumPy takes up to 2.4, raise ValueError.
     """
     axisa, axisb, axisc = (axisa, axisb, axisc) if axis is None else (axis,) * 3
     a, b = moveaxis(a, axisa, -1), moveaxis(b, axisb, -1)
-    if not {a.shape[-1], b.shape[-1]} <= {2, 3}:
-        raise ValueError(f"cross: the vectors must have 2 or 3 components, not {a.shape[-1]} and {b.shape[-1]}")
-    (a0, a1, *a2), (b0, b1, *b2) = ([getitem(v, (..., i)) for i in range(v.shape[-1])] for v in (a, b))
-    z = subtract(multiply(a0, b1), multiply(a1, b0))
-    if not (a2 or b2):
-        return z
-    if a2 and b2:
-        x = subtract(multiply(a1, b2[0]), multiply(a2[0], b1))
-        y = subtract(multiply(a2[0], b0), multiply(a0, b2[0]))
-    elif a2:
-        x, y = negative(multiply(a2[0], b1)), multiply(a2[0], b0)
-    else:
-        x, y = multiply(a1, b2[0]), negative(multiply(a0, b2[0]))
-    return stack([x, y, z], axisc)
+    if not a.shape[-1] == b.shape[-1] == 3:
+        raise ValueError(f"cross: the vectors must have 3 components, not {a.shape[-1]} and {b.shape[-1]}")
+    (a0, a1, a2), (b0, b1, b2) = ([getitem(v, (..., i)) for i in range(3)] for v in (a, b))
+    pairs = ((a1, b2, a2, b1), (a2, b0, a0, b2), (a0, b1, a1, b0))
+    return stack([subtract(multiply(p, q), multiply(r, s)) for p, q, r, s in pairs], axisc)
 
 
 # ---------------------------------------------------------------- of vectors and matrices, in stacks
