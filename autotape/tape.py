@@ -52,7 +52,7 @@ class Record(list):  # type: ignore[type-arg]
         self.pending: list[Any] = []  # deferred values made since it was opened
         self.sweep_at = 64  # look through them at this length
         self.watched: list[dict[int, Any]] = [{}]  # of each nested Tape: id(Param) -> its leaf
-        self.params: list[Any] = []  # the Params that may not change in place until this is walked
+        self.params: list[Any] = []  # the Params that may not change until this is walked
 
     @property
     def end(self) -> int:
