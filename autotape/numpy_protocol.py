@@ -6,22 +6,36 @@ options have NumPy's names.  Where a signature differs, an adapter with NumPy's 
     @numpy_function(np.concatenate)
     def _(arrays, axis=0): return concatenate(*arrays, axis=axis)
 
-A function that is not registered, and a keyword that an operator doesn't take, raise a TypeError: nothing falls
-silently into object arrays.
+Every function that NumPy dispatches is accounted for, as one kind: differentiable, of zero gradient, one that creates
+or inspects, or refused with a reason.  What is refused, what nobody knows, and a keyword that an operator doesn't take
+raise a TypeError: nothing falls silently into object arrays.
 """
 
 from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
 F = TypeVar("F", bound=Callable[..., Any])
 
+DIFFERENTIABLE, ZERO, INSPECTS, REFUSED = "differentiable", "zero gradient", "creates or inspects", "refused"
+
+
+class Account(NamedTuple):
+    """What becomes of a NumPy function that meets a Tensor."""
+
+    kind: str  # DIFFERENTIABLE, ZERO, INSPECTS or REFUSED
+    calls: str  # the operator or composition that it reaches, "array.tanh"; "" for an adapter and where it is refused
+    reason: str  # why it is refused, and what to use
+
+
 UFUNCS: dict[Any, Callable[..., Any]] = {}  # ufunc, or (ufunc, method) -> what to call
 FUNCTIONS: dict[Any, Callable[..., Any]] = {}
+_kinds: dict[Any, str] = {}  # of compositions and adapters; an operator's rules say its own
+_refused: dict[str, str] = {}  # name -> reason
 _inputs: dict[Any, int] = {}  # operators: how many inputs come first
 _DEFAULTS: dict[str, Any] = {
     "out": None,
@@ -40,22 +54,45 @@ _ADVICE = {
 }
 
 
-def numpy_function(*functions: Any) -> Callable[[F], F]:
-    """Declare an adapter for NumPy functions, ufuncs, or (ufunc, method) pairs."""
+def numpy_function(*functions: Any, kind: str = DIFFERENTIABLE) -> Callable[[F], F]:
+    """Declare an adapter for NumPy functions, ufuncs, or (ufunc, method) pairs; `kind` is ZERO or INSPECTS where it has no derivative."""
 
     def declare(adapter: F) -> F:
         for function in functions:
             _table(function)[function] = adapter
+            _kinds[function] = kind
         return adapter
 
     return declare
 
 
-def register_operator(functions: Any, front: Callable[..., Any], inputs: int) -> None:
-    """Let NumPy functions with `inputs` arrays in front call an operator."""
+def register_operator(functions: Any, front: Callable[..., Any], inputs: int, kind: str = DIFFERENTIABLE) -> None:
+    """Let NumPy functions with `inputs` arrays in front call an operator, or a composition of the given kind."""
     for function in functions if isinstance(functions, tuple) else (functions,):
         _table(function)[function] = front
         _inputs[function] = inputs
+        _kinds[function] = kind
+
+
+def refuse(reason: str, *names: str) -> None:
+    """Declare that these NumPy functions ("numpy.linalg.eig") raise a TypeError for Tensors: why, and what to use instead."""
+    _refused.update(dict.fromkeys(names, reason))
+
+
+def account(function: Any) -> Account | None:
+    """What becomes of a NumPy function or ufunc that meets a Tensor; None if nobody has said."""
+    f = _table(function).get(function)
+    if f is None:
+        reason = _refused.get(full_name(function))
+        return None if reason is None else Account(REFUSED, "", reason)
+    if (op := getattr(f, "op", None)) is not None:
+        return Account(DIFFERENTIABLE if op.rules else ZERO, f"{op.opset}.{op.name}", "")
+    return Account(_kinds[function], "" if f.__name__ == "_" else f.__name__, "")
+
+
+def full_name(function: Any) -> str:
+    """Where a NumPy function is found: "numpy.linalg.norm", and for a ufunc "numpy.tanh"."""
+    return f"{getattr(function, '__module__', None) or 'numpy'}.{function.__name__}"
 
 
 def _table(function: Any) -> dict[Any, Callable[..., Any]]:
@@ -64,17 +101,21 @@ def _table(function: Any) -> dict[Any, Callable[..., Any]]:
 
 def dispatch_ufunc(ufunc: Any, method: str, args: Any, kwargs: Any) -> Any:
     """Tensor.__array_ufunc__, when it is more than a plain call of a known ufunc."""
-    name = f"np.{ufunc.__name__}" + ("" if method == "__call__" else f".{method}")
-    return _call(name, UFUNCS, ufunc if method == "__call__" else (ufunc, method), args, kwargs)
+    if method == "__call__":
+        return _call(full_name(ufunc), UFUNCS, ufunc, args, kwargs)
+    return _call(f"{full_name(ufunc)}.{method}", UFUNCS, (ufunc, method), args, kwargs)
 
 
 def dispatch_function(function: Any, args: Any, kwargs: Any) -> Any:
     """Tensor.__array_function__."""
-    return _call(f"{function.__module__.replace('numpy', 'np')}.{function.__name__}", FUNCTIONS, function, args, kwargs)
+    return _call(full_name(function), FUNCTIONS, function, args, kwargs)
 
 
-def _call(name: str, table: dict[Any, Callable[..., Any]], key: Any, args: Any, kwargs: Any) -> Any:
+def _call(full: str, table: dict[Any, Callable[..., Any]], key: Any, args: Any, kwargs: Any) -> Any:
+    name = full.replace("numpy", "np", 1)
     if (f := table.get(key)) is None:
+        if full in _refused:
+            raise TypeError(f"{name} of a Tensor: {_refused[full]}")
         raise TypeError(
             f"{name} of a Tensor is not supported. Declare an operator for it with @operator(numpy={name}), or a composition of "
             f"operators with @numpy_function({name}); for the value without its derivative pass t.numpy()"
