@@ -14,6 +14,7 @@ if not _os.path.isdir(_os.path.join(__path__[0], "backends")):  # a checkout: ba
 
 from . import backend, errors, math_mode, tree
 from .backend import kernels
+from .derivatives import hessian, hvp, jacobian, jvp
 from .explicit import Tape
 from .numpy_protocol import numpy_function
 from .operator import operator
@@ -21,7 +22,7 @@ from .opsets import array as _array  # noqa: F401  attaches operators and method
 from .param import Param
 from .tape import no_grad
 from .tensor import Tensor, array, asarray
-from .transforms import grad, stop_gradient, value_and_grad, vjp
+from .transforms import elementwise_grad, grad, stop_gradient, value_and_grad, vjp
 
 __version__ = "0.1.0"
 __all__ = [
@@ -31,8 +32,13 @@ __all__ = [
     "array",
     "asarray",
     "backend",
+    "elementwise_grad",
     "errors",
     "grad",
+    "hessian",
+    "hvp",
+    "jacobian",
+    "jvp",
     "kernels",
     "math_mode",
     "no_grad",

@@ -14,7 +14,7 @@ from . import tree
 from .errors import TapeError
 from .fusion import FUSED_AWAY, settle
 from .param import Param, as_variable, is_variable, watch
-from .tape import Record, Settings, active, dependents, forget, recording, walk_raw, walk_traced
+from .tape import Record, Settings, active, dependents, forget, new_record, recording, walk_raw, walk_traced
 from .tensor import Tensor, backend_of, constant, describe, is_tracked, leaf
 
 
@@ -34,7 +34,7 @@ class Tape:
         if self._record is not None:
             raise TapeError("this tape was entered already: make a new one for each `with`")
         self._outer = active()
-        self._record = Record() if self._outer is None else self._outer
+        self._record = new_record() if self._outer is None else self._outer
         self._record.is_explicit |= self._outer is None
         self._recording = recording(self._record)
         self._recording.__enter__()

@@ -97,6 +97,14 @@ class Settings(NamedTuple):
         return stack
 
 
+record_kind: ContextVar[type[Record]] = ContextVar("record_kind", default=Record)
+
+
+def new_record() -> Record:
+    """A tape for an outermost transform: a plain one, or what the context asks for (debug.py)."""
+    return record_kind.get()()
+
+
 class recording(using):
     """`with recording(record):` operators record there.  The first to enter also makes the tape live; the last to leave ends that."""
 

@@ -1,0 +1,147 @@
+"""The whole of a derivative, or its product with a vector: jacobian, hessian, jvp, hvp.
+
+All are made of vjp: a jvp is the pullback of the pullback, which is linear; a hvp the pullback of the gradient.  A
+Jacobian is the pullback of every unit cotangent, all in one walk on batched arrays (batching.py).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from . import backend, tree
+from .backends.kernels import Array
+from .batching import Batched, batched
+from .level import Level
+from .tape import Record, walk_raw, walk_traced
+from .tensor import Tensor, constant, describe
+from .transforms import OfArguments, grad, run_vjp, vjp
+
+_ROOM = 1 << 28  # bytes that one array of a batched walk may take
+
+
+def jvp(f: Callable[..., Any], x: Any, v: Any) -> Any:
+    """f(x), and its derivative at x along v: a tree like f(x).
+
+    f takes one argument, x, an array or tree; v is a tree like it.  Several arguments: jvp(lambda t: f(*t), (a, b), (va, vb)).
+    Costs about as much as a gradient and a half.  What is no float, in x or f(x), has the tangent 0.
+    """
+    y, pull = vjp(f, x)
+    floats, build = _floats(y)
+    _, transpose = vjp(lambda us: pull(build(us))[0], [0 * u for u in floats])
+    (dys,) = transpose(v)
+    return y, build(dys)
+
+
+def _floats(y: Any) -> tuple[list[Any], tree.Build]:
+    """The float leaves of a tree, and how to build one like it of others, in which what is no float is 0."""
+    leaves, build = tree.flatten(y)
+    at = [i for i, leaf in enumerate(leaves) if isinstance(leaf, float) or getattr(getattr(leaf, "dtype", None), "kind", "") in ("f", "c")]
+
+    def build_like(floats: Any) -> Any:
+        given = dict(zip(at, floats, strict=True))
+        return build([given[i] if i in given else 0 * leaf if hasattr(leaf, "dtype") else leaf for i, leaf in enumerate(leaves)])
+
+    return [leaves[i] for i in at], build_like
+
+
+class jacobian(OfArguments):
+    """jacobian(f)(*args): every derivative of every element of f(*args), in one batched walk back.
+
+    For arrays y = f(x) it has the shape (*y.shape, *x.shape) and x's dtype.  For trees it is the tree of y of trees of x.
+    argnums: an int, or a tuple of ints (then each leaf of y has a tuple).  Where an outer transform differentiates it too,
+    it walks back once for each element of y.
+    """
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        f, chosen = self._chosen(args, kwargs)
+        level, y, pull, _ = run_vjp(f, chosen, False, self._name)
+        with level.closing():
+            result = tree.map(lambda leaf: self._as_asked(pull.build(_of_leaf(level, leaf, self._name))), y)
+        level.close()
+        return result
+
+
+def _of_leaf(level: Level, y: Any, name: str) -> list[Any]:
+    """The derivatives of one array in each input; inputs that are not differentiated come back as they are."""
+    if getattr(getattr(y, "dtype", None), "kind", "") == "c":
+        raise TypeError(f"{name}: the function returned complex {describe(y)}; take the Jacobians of its real and imaginary part")
+    shape = tuple(getattr(y, "shape", ()))
+    n = math.prod(shape)
+    out = list(level.inputs)
+    with level.settings.restored():
+        found = list(_rows(level, y, n)) if isinstance(y, Tensor) and y._id >= level.base and n else []
+        for j, i in enumerate(level.slots):
+            variable, k = level.variables[j], level.settings.kernels
+            parts = [part[j] for part in found]
+            whole = parts[0] if len(parts) == 1 else _joined(parts, k) if parts else k.zeros((n, *variable._shape), variable.dtype)
+            whole = (whole.reshape if isinstance(whole, Tensor) else partial(k.reshape, whole))((*shape, *variable._shape))
+            out[i] = level.hand_out(level.inputs[i], whole, variable.dtype)
+    return out
+
+
+def _rows(level: Level, y: Tensor, n: int) -> Iterable[list[Any]]:
+    """The cotangents of all variables for the unit cotangents of y, some rows at a time: arrays (rows, *variable.shape), or Tensors."""
+    ids = [v._id for v in level.variables]
+    k, record = level.settings.kernels, level.record
+    if level.is_tracked(None, y._id):
+        for i in range(n):
+            found = walk_traced(record, [(y._id, constant(_units(k, y, range(i, i + 1))).reshape(y._shape))], level.base, ids)
+            yield [np.expand_dims(_present(found[v._id], v, k), 0) for v in level.variables]
+        return
+    table = batched(k)
+    step = min(n, max(1, _ROOM // max(_largest(record, level.base, k), y.size * y.dtype.itemsize)))
+    for start in range(0, n, step):
+        rows = range(start, min(start + step, n))
+        with backend.use_kernels(table):
+            found, _ = walk_raw(record, [(y._id, Batched(_units(k, y, rows), table, len(rows)))], level.base, ids, keep=True)
+        yield [k.copy(table.full_rows(_present(found[v._id], v, k), len(rows))) for v in level.variables]
+
+
+def _units(k: Any, y: Tensor, rows: range) -> Array:
+    """The unit cotangents of y's elements `rows`: (len(rows), *y.shape)."""
+    n, ones = len(rows), k.ones((len(rows),), y.dtype)
+    return k.reshape(k.scatter_add(ones, (np.arange(n), np.arange(rows.start, rows.stop)), (n, y.size)), (n, *y._shape))
+
+
+def _largest(record: Record, base: int, k: Any) -> int:
+    """The bytes of the largest array that is saved from id `base` on: the cotangents of a row are about as large."""
+    saved = (a for entry in record[base - record.base :] for a in entry if isinstance(a, k.array))
+    return max((a.size * a.dtype.itemsize for a in saved), default=1)
+
+
+def _present(g: Any, variable: Tensor, k: Any) -> Any:
+    return k.zeros(variable._shape, variable.dtype) if g is None else g
+
+
+def _joined(parts: list[Any], k: Any) -> Any:
+    return np.concatenate(parts) if any(isinstance(p, Tensor) for p in parts) else k.concatenate(parts, 0)
+
+
+class hessian(OfArguments):
+    """hessian(f)(*args): the second derivatives of the scalar f(*args): the jacobian of its gradient.
+
+    For an array x it has the shape (*x.shape, *x.shape); for trees it is a tree of trees.
+    """
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        return jacobian(grad(self.f, self.argnums), self.argnums)(*args, **kwargs)
+
+
+class hvp(OfArguments):
+    """hvp(f)(x, v, *args): the Hessian of the scalar f(x, *args) in x times v, without the Hessian; x and v are trees alike.
+
+    Costs three to four gradients.
+    """
+
+    def __init__(self, f: Callable[..., Any]) -> None:
+        super().__init__(f)
+
+    def __call__(self, x: Any, v: Any, *args: Any, **kwargs: Any) -> Any:
+        gradient = grad(self.f)
+        _, pull = vjp(lambda x: gradient(x, *args, **kwargs), x)
+        return pull(v)[0]  # the Hessian is symmetric
