@@ -14,15 +14,18 @@ if not _os.path.isdir(_os.path.join(__path__[0], "backends")):  # a checkout: ba
 
 from . import backend, errors, math_mode, tree
 from .backend import kernels
+from .debugging import debug
 from .derivatives import hessian, hvp, jacobian, jvp
 from .explicit import Tape
+from .folding import checkpoint, custom_gradient
 from .numpy_protocol import numpy_function
 from .operator import operator
 from .opsets import array as _array  # noqa: F401  attaches operators and methods to Tensor and Param
 from .param import Param
-from .tape import no_grad
-from .tensor import Tensor, array, asarray
+from .tape import no_grad, training
+from .tensor import Tensor, array, asarray, from_dlpack
 from .transforms import elementwise_grad, grad, stop_gradient, value_and_grad, vjp
+from .vector import flatten
 
 __version__ = "0.1.0"
 __all__ = [
@@ -32,8 +35,13 @@ __all__ = [
     "array",
     "asarray",
     "backend",
+    "checkpoint",
+    "custom_gradient",
+    "debug",
     "elementwise_grad",
     "errors",
+    "flatten",
+    "from_dlpack",
     "grad",
     "hessian",
     "hvp",
@@ -45,6 +53,7 @@ __all__ = [
     "numpy_function",
     "operator",
     "stop_gradient",
+    "training",
     "tree",
     "value_and_grad",
     "vjp",

@@ -129,7 +129,7 @@ class Level:
             g, exclusive = k.astype(adopt(g, k), variable.dtype), True
         if not exclusive or not isinstance(g, k.array):
             g = k.copy(adopt(g, k))
-        return constant(g) if isinstance(x, Tensor) else _plain(g, x, k)
+        return constant(g) if isinstance(x, Tensor) else plain_like(g, x, k)
 
     def hand_out(self, x: Any, g: Any, dtype: Any) -> Any:
         """What belongs to an input x, of any shape, in its type."""
@@ -137,7 +137,7 @@ class Level:
             return g if g.dtype == dtype else g.astype(dtype)
         k = self.settings.kernels
         raw = k.astype(g._array if isinstance(g, Tensor) else g, dtype)
-        return constant(raw) if isinstance(x, Tensor) else _plain(raw, x, k)
+        return constant(raw) if isinstance(x, Tensor) else plain_like(raw, x, k)
 
     def release(self, y: Any) -> Any:
         """A result as the caller sees it: plain where the inputs were and no level outside tracks it."""
@@ -155,7 +155,7 @@ class Level:
         return value.item() if all(type(x) in NUMBERS for x in given) else value[()]
 
 
-def _plain(g: Array, x: Any, k: Any) -> Any:
+def plain_like(g: Array, x: Any, k: Any) -> Any:
     """A raw array as the kind of thing x is."""
     if isinstance(x, (k.array, Param)) and not isinstance(x, np.generic):
         return g

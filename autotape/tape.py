@@ -34,6 +34,7 @@ _NOWHERE = 1 << 100  # above every id
 _live: dict[int, Record] = {}  # serial -> the tape that is being recorded
 _tape: ContextVar[Record | None] = ContextVar("tape", default=None)  # what operators record on; None under no_grad
 _home: ContextVar[Record | None] = ContextVar("home", default=None)  # the same, not hidden by no_grad
+_training: ContextVar[bool | None] = ContextVar("training", default=None)
 current, home = _tape.get, _home.get
 
 
@@ -66,6 +67,10 @@ class Record(list):  # type: ignore[type-arg]
     def holds(self, id: int) -> bool:
         """Whether a value with this id was recorded here, and its entry is still there."""
         return self.base <= id < self.end and self[id - self.base] is not _FORGOTTEN
+
+    def steps(self, table: Steps) -> Steps:
+        """The steps that a walk runs, of those in `table`: these."""
+        return table
 
     def clear(self) -> None:
         """Forget everything: the walk is over.  From now on no id is on this tape, for a context that was copied while it recorded too."""
@@ -101,7 +106,7 @@ record_kind: ContextVar[type[Record]] = ContextVar("record_kind", default=Record
 
 
 def new_record() -> Record:
-    """A tape for an outermost transform: a plain one, or what the context asks for (debug.py)."""
+    """A tape for an outermost transform: a plain one, or what the context asks for (debugging.py)."""
     return record_kind.get()()
 
 
@@ -149,6 +154,17 @@ def is_recording() -> bool:
     return active() is not None
 
 
+def training(on: bool = True) -> using:
+    """`with training():` operators that behave otherwise in training (dropout) do so; with False they don't.  Outside, when recording."""
+    return using((_training, bool(on)))
+
+
+def is_training() -> bool:
+    """Whether `training` says so, or where nothing does, whether operators are recorded."""
+    said = _training.get()
+    return is_recording() if said is None else said
+
+
 def is_ours(record: Record) -> bool:
     """Whether a live tape was opened by this thread or task."""
     if record.thread != threading.get_ident():
@@ -190,7 +206,7 @@ def dependents(record: Record, start: int) -> set[int]:
     levels = record.watched if record.is_explicit else record.watched[1:]
     found = {leaf._id for level in levels for leaf in level.values() if leaf._id >= start}
     for k, entry in enumerate(record[start - record.base :], start):
-        if any(record.base <= i < start or i in found for i in _inputs(entry, k)):
+        if any(record.base <= i < start or i in found for i in inputs_of(entry, k)):
             found.add(k)
     return found
 
@@ -205,7 +221,12 @@ def forget(record: Record, start: int, end: int, keep: set[int]) -> None:
             record[k - record.base] = _FORGOTTEN
 
 
-def _inputs(entry: Any, k: int) -> Any:
+def operator_of(entry: Any) -> Any:
+    """What the steps of an entry come from: an operator, or a kind of call (folding.py); None for the engine's own."""
+    return _operators[entry[0]]
+
+
+def inputs_of(entry: Any, k: int) -> Any:
     """The ids that the entry with id k refers to."""
     operator = _operators[entry[0]]
     if operator is not None:
@@ -295,7 +316,7 @@ def walk_raw(
         del entries[top - record.base + 1 :]  # later than any seed
     found: dict[int, Any] = dict.fromkeys(wanted)
     own: set[int] = set()
-    steps = _raw_steps()
+    steps = record.steps(_raw_steps())
     pop_entry, pop_cotangent = entries.pop, G.pop
     entry: Any = ()
     try:
@@ -322,7 +343,7 @@ def walk_traced(record: Record, seeds: Iterable[tuple[int, Any]], base: int, wan
     for i, g in seeds:
         G[i] = G[i] + g if i in G else g
     found: dict[int, Any] = dict.fromkeys(wanted)
-    start, entry = record.base, ()
+    start, entry, steps = record.base, (), record.steps(_traced)
     try:
         for k in range(max(G), min(found) - 1, -1):
             g = G.pop(k, None)
@@ -330,10 +351,66 @@ def walk_traced(record: Record, seeds: Iterable[tuple[int, Any]], base: int, wan
                 found[k] = g
             if g is not None:
                 entry = record[k - start]
-                _traced[entry[0]](g, entry, G, base, k)
+                steps[entry[0]](g, entry, G, base, k)
     except Exception as e:
         raise _in_backward(e, entry) from e
     return found
+
+
+class _Beyond:
+    """The cotangents of a walk, and beyond its end those of entries that were recorded meanwhile."""
+
+    def __init__(self, G: Any, end: int) -> None:
+        self._G, self._end, self._more = G, end, dict[int, Any]()
+        self.length = end
+
+    def __len__(self) -> int:
+        return self.length
+
+    def __getitem__(self, i: int) -> Any:
+        return self._G[i] if i < self._end else self._more.get(i)
+
+    def __setitem__(self, i: int, g: Any) -> None:
+        if i < self._end:
+            self._G[i] = g
+        else:
+            self._more[i] = g
+
+    def pop(self, i: int) -> Any:
+        self.length = i
+        return self._more.pop(i, None)
+
+
+def walk_on_raw(record: Record, start: int, seeds: Iterable[tuple[int, Array]], G: Any, base: int, own: set[int]) -> None:
+    """Go on with a raw walk through the entries from id `start` on, recorded while it stood still; they are used up."""
+    end = start - base
+    more = _Beyond(G, end if len(G) > end else len(G))
+    own.difference_update([i for i in own if i >= len(more)])
+    for i, g in seeds:
+        more[i - base] = g if more[i - base] is None else more[i - base] + g
+    steps = record.steps(_raw_steps())
+    for position in range(len(record) - 1, start - record.base - 1, -1):
+        entry = record[position]
+        if record.is_live:
+            record[position] = _FORGOTTEN
+        else:
+            record.pop()
+        if (g := more.pop(position + record.base - base)) is not None:
+            steps[entry[0]](g, entry, more, base, own)
+    own.difference_update([i for i in own if i >= end])
+
+
+def walk_on_traced(record: Record, start: int, seeds: Iterable[tuple[int, Any]], G: dict[int, Any], base: int) -> None:
+    """The same for a walk on Tensors; the entries stay where the tape is the one that records."""
+    for i, g in seeds:
+        G[i] = G[i] + g if i in G else g
+    steps = record.steps(_traced)
+    for k in range(record.end - 1, start - 1, -1):
+        if (g := G.pop(k, None)) is not None:
+            entry = record[k - record.base]
+            steps[entry[0]](g, entry, G, base, k)
+    if record is not current():
+        del record[start - record.base :]
 
 
 def _in_backward(e: Exception, entry: Any) -> Exception:

@@ -88,6 +88,13 @@ class Tensor:
         refuse_tracked(self, "NumPy making an ndarray of t")
         return np.array(self.numpy(), dtype, copy=copy)
 
+    def __dlpack__(self, **options: Any) -> Any:
+        refuse_tracked(self, "DLPack's export of t")
+        return _exported(self._array).__dlpack__(**options)
+
+    def __dlpack_device__(self) -> Any:
+        return _exported(self._array).__dlpack_device__()
+
     def __bool__(self) -> bool:
         if self.size != 1:
             raise ValueError(f"the truth of a Tensor of shape {self._shape} is ambiguous: use .any() or .all()")
@@ -177,6 +184,16 @@ def asarray(x: Any, dtype: Any = None) -> Tensor:
     k = backend.kernels()
     raw = adopt(x, k)
     return constant(raw if dtype is None else k.astype(raw, np.dtype(dtype)))
+
+
+def from_dlpack(x: Any) -> Tensor:
+    """A constant Tensor that shares memory with an array of another library in main memory (torch.Tensor ...), by DLPack."""
+    return constant(adopt(np.from_dlpack(x), backend.kernels()))
+
+
+def _exported(raw: Array) -> Any:
+    """What other libraries take by DLPack: the array itself, or NumPy's where it can't."""
+    return raw if hasattr(raw, "__dlpack__") else backend_of(raw).to_numpy(raw)
 
 
 def adopt(x: Any, k: Any) -> Array:

@@ -10,15 +10,14 @@ The last section says which chain of operators conv_bias_act replaces.
 
 from __future__ import annotations
 
-import functools
 import math
 from typing import Any
 
 import numpy as np
 
-from autotape import kernels, operator
+from autotape import kernels, operator, random
 from autotape.fusion import fuse
-from autotape.tape import is_recording
+from autotape.tape import is_training
 
 from .array import (
     add,
@@ -150,14 +149,14 @@ def dropout(x, p=0.5, *, seed=None, drop=None):
     """x with each element zeroed with probability p and the others divided by 1 - p.  Knet's dropout; Srivastava et al. 2014.
 
     `seed` is a whole number that fixes the choice, the same on every backend; None draws a fresh one.  `drop` False gives x
-    itself; None drops while a tape is recording.  p = 0 gives x and p = 1 zeros.  Raises ValueError for p outside [0, 1].
+    itself; None drops in training (`autotape.training`), which is while a tape records unless it is said.  p = 0 gives x and p = 1 zeros.  Raises ValueError for p outside [0, 1].
     """
     p = real_number("dropout", "p", p)
     if not 0 <= p <= 1:  # NaN too
         raise ValueError(f"dropout: p must be a probability from 0 to 1, got {p!r}")
-    if p == 0 or not (is_recording() if drop is None else drop):
+    if p == 0 or not (is_training() if drop is None else drop):
         return x
-    return masked_dropout(x, p, fresh_seed() if seed is None else whole_number("dropout", "seed", seed))
+    return masked_dropout(x, p, random.seed() if seed is None else whole_number("dropout", "seed", seed))
 
 
 @operator(constants="mask")
@@ -174,16 +173,6 @@ def _(dy, mask, p): return where(mask, dy * kept_scale(p), 0)
 
 def kept_scale(p: float) -> float:
     return 1 / (1 - float(p)) if p < 1 else 1.0  # for p = 1 nothing is kept
-
-
-@functools.cache
-def seeds() -> np.random.Generator:
-    """Where fresh seeds come from: a generator started from the system's entropy.  Its methods hold a lock, so threads may share it."""
-    return np.random.default_rng()
-
-
-def fresh_seed() -> int:
-    return int(seeds().integers(2**63))
 
 
 # ---------------------------------------------------------------- shapes and products

@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import autotape as at
-from autotape import backend
+from autotape import backend, random
 from autotape.opsets import v20 as ops
 from autotape.testing import check_grads as check_on_current_backend
 from autotape.testing.strategies import arrays, distinct, shapes
@@ -128,7 +128,7 @@ def test_dropout_is_fixed_by_its_seed_on_every_backend():
 
 def test_fresh_seeds_differ_in_threads():
     found = []
-    threads = [threading.Thread(target=lambda: found.extend(ops.fresh_seed() for _ in range(500))) for _ in range(4)]
+    threads = [threading.Thread(target=lambda: found.extend(random.seed() for _ in range(500))) for _ in range(4)]
     for t in threads:
         t.start()
     for t in threads:

@@ -1,0 +1,53 @@
+"""A tree as one vector, for optimisers that know only those (scipy.optimize, line searches, MCMC)."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from . import backend, tree
+from .level import plain_like
+from .param import Param, watch
+from .tensor import Tensor, adopt, constant, describe
+
+
+def flatten(x: Any) -> tuple[Any, Callable[[Any], Any]]:
+    """The float leaves of a tree in one vector, and the function that makes such a tree of such a vector again.
+
+        v, unflatten = at.flatten(params)
+        result = scipy.optimize.minimize(at.value_and_grad(lambda v: loss(unflatten(v))), v, jac=True)
+        params = unflatten(result.x)
+
+    Both ways are differentiable.  The vector has the dtype to which the leaves promote; back, each leaf has its own again.
+    Leaves that are no floats (ints among them) are not in it and come back as they are.  Raises ValueError for a vector of another length.
+    """
+    leaves, build = tree.flatten(x)
+    places = [i for i, leaf in enumerate(leaves) if _is_float(leaf)]
+    k = backend.kernels()
+    parts = [_as_tensor(leaves[i], k) for i in places]
+    likes = [(p.shape, p.dtype) for p in parts]
+    size = sum(p.size for p in parts)
+
+    def unflatten(v: Any) -> Any:
+        if getattr(v, "shape", None) != (size,):
+            raise ValueError(f"unflatten: it takes a vector of {size} elements, not {describe(v)}")
+        t, start, new = _as_tensor(v, k), 0, list(leaves)
+        for i, (shape, dtype) in zip(places, likes, strict=True):
+            stop = start + math.prod(shape)
+            piece = t[start:stop].reshape(shape).astype(dtype)
+            new[i], start = piece if isinstance(v, Tensor) else plain_like(k.copy(piece._array), leaves[i], k), stop
+        return build(new)
+
+    v = np.concatenate([p.reshape(-1) for p in parts]) if parts else constant(k.zeros((0,), np.float64))
+    return (v if any(isinstance(leaf, (Tensor, Param)) for leaf in leaves) else plain_like(k.copy(v._array), v._array, k)), unflatten
+
+
+def _is_float(x: Any) -> bool:
+    return isinstance(x, (float, Param)) or (hasattr(x, "shape") and getattr(getattr(x, "dtype", None), "kind", "") in ("f", "c"))
+
+
+def _as_tensor(x: Any, k: Any) -> Tensor:
+    return x if isinstance(x, Tensor) else watch(x) if isinstance(x, Param) else constant(adopt(x, k))
