@@ -1,4 +1,4 @@
-"""Peak memory of a gradient: 40 steps of x = tanh(x*w + b) on arrays of 8 MB, in x, w and b.
+"""Peak memory of a gradient: 40 steps of x = tanh(x*w + b) on arrays of 8 MB, in x, w and b; and 10,000 steps, checkpointed or not.
 
 Each contender runs alone in a process of its own.  It is set beside the same chain computed forward only, with every intermediate kept
 (x*w, x*w + b and the tanh of each step).  Two figures, both without the inputs: the peak of NumPy's buffers as tracemalloc counts them,
@@ -21,7 +21,8 @@ import autotape as at
 from autotape.opsets import array as ops
 
 STEPS, SIZE, QUICK_SIZE = 40, 1_000_000, 10_000
-KEPT = "every intermediate kept"
+LONG, PIECE, LONG_SIZE, QUICK_LONG_SIZE = 10_000, 100, 1_000, 10  # steps, in one checkpoint, numbers
+KEPT, LOOP, PIECES = "every intermediate kept", "10,000 steps", "10,000 steps, checkpointed"
 
 
 def keep_everything(x: np.ndarray, w: np.ndarray, b: np.ndarray) -> list[np.ndarray]:
@@ -35,6 +36,20 @@ def keep_everything(x: np.ndarray, w: np.ndarray, b: np.ndarray) -> list[np.ndar
     return kept
 
 
+def pieces(x: np.ndarray, w: np.ndarray, b: np.ndarray) -> np.ndarray:
+    """The chain's sum after 10,000 steps, 100 of them in a checkpoint."""
+
+    @at.checkpoint
+    def piece(x: np.ndarray) -> np.ndarray:
+        for _ in range(PIECE):
+            x = np.tanh(x * w + b)
+        return x
+
+    for _ in range(LONG // PIECE):
+        x = piece(x)
+    return np.sum(x)
+
+
 def work(contender: str, x: np.ndarray, w: np.ndarray, b: np.ndarray) -> harness.Call:
     """What the contender does, its library imported."""
     if contender == KEPT:
@@ -44,6 +59,9 @@ def work(contender: str, x: np.ndarray, w: np.ndarray, b: np.ndarray) -> harness
     if contender == "autotape":
         gradient = at.grad(tape.chain(STEPS, ops.tanh, ops.sum), argnums=(0, 1, 2))
         return lambda: gradient(x, w, b)
+    if contender in (LOOP, PIECES):
+        loop = at.grad(pieces if contender == PIECES else tape.chain(LONG, np.tanh, np.sum), argnums=(0, 1, 2))
+        return lambda: loop(x, w, b)
     return tape.PEERS[contender](harness.peers(contender)[contender], STEPS, x, w, b)[1]
 
 
@@ -79,6 +97,9 @@ def main() -> None:
     report.show(title + "NumPy's buffers", "MB", buffers, [Target("autotape", KEPT, 0.45)], unseen)
     process = {name: [peak["process"]] for name, peak in peaks.items() if peak["process"] is not None}
     report.show(title + "the process", "MiB", process, [Target("autotape", peer) for peer in (KEPT, *peers)])
+    size = QUICK_LONG_SIZE if args.quick else LONG_SIZE
+    loops = {name: [apart(name, size)["buffers"]] for name in (LOOP, PIECES)}
+    report.show(f"gradient of a loop on {size:,} numbers: peak of NumPy's buffers", "MB", loops, [Target(PIECES, LOOP, 0.05)])
     report.close()
 
 
