@@ -30,11 +30,25 @@ def jvp(f: Callable[..., Any], x: Any, v: Any) -> Any:
     f takes one argument, x, an array or tree; v is a tree like it.  Several arguments: jvp(lambda t: f(*t), (a, b), (va, vb)).
     Costs about as much as a gradient and a half.  What is no float, in x or f(x), has the tangent 0.
     """
+    _check_direction("jvp", x, v)
     y, pull = vjp(f, x)
     floats, build = _floats(y)
     _, transpose = vjp(lambda us: pull(build(us))[0], [0 * u for u in floats])
     (dys,) = transpose(v)
     return y, build(dys)
+
+
+def _check_direction(name: str, x: Any, v: Any) -> None:
+    """Raise ValueError unless v is a tree like x, of the same shapes."""
+
+    def check(x: Any, v: Any) -> None:
+        if hasattr(x, "shape") and (shape := np.shape(v)) != x.shape:
+            raise ValueError(f"{name}: v has shape {shape} where x has shape {x.shape}")
+
+    try:
+        tree.map(check, x, v)
+    except ValueError as e:
+        raise ValueError(str(e).replace("tree.map", f"{name}: v is no tree like x")) from e
 
 
 def _floats(y: Any) -> tuple[list[Any], tree.Build]:
@@ -142,6 +156,7 @@ class hvp(OfArguments):
         super().__init__(f)
 
     def __call__(self, x: Any, v: Any, *args: Any, **kwargs: Any) -> Any:
+        _check_direction(self._name, x, v)
         gradient = grad(self.f)
         _, pull = vjp(lambda x: gradient(x, *args, **kwargs), x)
         return pull(v)[0]  # the Hessian is symmetric

@@ -19,7 +19,20 @@ from . import backend, random, tree
 from .errors import OperatorError, TapeError
 from .fusion import settle
 from .param import Param, watch
-from .tape import RESULT, Record, Settings, active, forget, inputs_of, is_training, new_code, recording, training, walk_on_raw, walk_on_traced
+from .tape import (
+    RESULT,
+    Record,
+    Settings,
+    active,
+    forget,
+    inputs_of,
+    is_training,
+    new_code,
+    recording,
+    training,
+    walk_on_raw,
+    walk_on_traced,
+)
 from .tensor import Tensor, adopt, constant, describe
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -139,7 +152,7 @@ def _again(call: Call, gs: Any) -> tuple[int, list[tuple[int, Any]]]:
     leaves = tree.leaves(call.run_again())
     places = inner_results(leaves, start, set())
     if len(places) != len(gs):
-        raise TapeError(f"the function recorded {len(places)} results when it ran again, and {len(gs)} at first: it must do the same each time")
+        raise TapeError(f"the function recorded {len(places)} results when it ran again, not {len(gs)}: it must do the same each time")
     return start, [(leaves[i]._id, g) for i, g in zip(places, gs, strict=True) if g is not None]
 
 
@@ -235,7 +248,7 @@ def _go_on(custom: Custom, gs: Any, residuals: Any, ids: list[int], base: int) -
     k, args = backend.kernels(), custom.call.args
     filled = [constant(k.zeros(*like)) if g is None else g for g, like in zip(gs, custom.shapes, strict=True)]
     given = custom.rule(custom.build(filled), residuals)
-    if len(args) == 1 and not (isinstance(given, tuple) and len(given) == 1):
+    if len(args) == 1 and (not isinstance(given, tuple) or (isinstance(args[0], tuple) and len(given) != 1)):
         given = (given,)
     if not isinstance(given, (tuple, list)) or len(given) != len(args):
         raise OperatorError(f"the rule returns one cotangent for each of the {len(args)} arguments, not {describe(given)}")

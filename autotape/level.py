@@ -18,7 +18,7 @@ from .backends.kernels import Array
 from .errors import TapeError
 from .fusion import settle
 from .param import Param, as_variable, is_variable
-from .tape import Record, Settings, active, dependents, forget, new_record, recording, walk_raw, walk_traced
+from .tape import Settings, active, dependents, forget, new_record, recording, walk_raw, walk_traced
 from .tensor import Tensor, adopt, constant, describe, is_tracked, leaf
 
 NUMBERS = (int, float, complex)

@@ -7,6 +7,7 @@ gradient of 1,000 steps x = tanh(x*w + b) on 1,000 numbers, in pieces of 32.  np
 from __future__ import annotations
 
 import importlib
+import itertools
 from collections.abc import Sequence
 from typing import Any
 
@@ -39,7 +40,7 @@ def jacobians(f: Any, x: np.ndarray, peers: dict[str, Any]) -> dict[str, Call]:
 def perceptron(sizes: Sequence[int], batch: int) -> tuple[Any, Any, Any]:
     """The loss of a perceptron with tanh, its parameters, and a direction."""
     rng = np.random.default_rng(0)
-    params = [(rng.normal(size=(m, n)) / m**0.5, np.zeros(n)) for m, n in zip(sizes, sizes[1:], strict=False)]
+    params = [(rng.normal(size=(m, n)) / m**0.5, np.zeros(n)) for m, n in itertools.pairwise(sizes)]
     x, y = rng.normal(size=(batch, sizes[0])), rng.normal(size=(batch, sizes[-1]))
 
     def loss(params: Any) -> Any:

@@ -10,7 +10,6 @@ import pytest
 
 import autotape as at
 from autotape import backend, tree
-from autotape.opsets import array as ops
 from autotape.testing.specifications import cases
 
 close = np.testing.assert_allclose
@@ -41,3 +40,118 @@ def test_a_batched_walk_is_one_pullback_a_row(case, name):
         found = at.jacobian(lambda *xs: tree.leaves(f(*xs)), tuple(range(len(xs))))(*xs)
         for j, n, expected in rows_of(f, xs):
             close(np.asarray(found[j][n]), expected, 1e-12, 1e-12, strict=True)
+
+
+# ---------------------------------------------------------------- by hand
+
+
+A = np.random.default_rng(0).normal(size=(5, 4))
+X = np.array([0.3, -0.7, 1.1, 0.4])
+V = np.array([1.0, -2.0, 0.5, 0.25])
+
+
+def tilted(x):
+    return np.tanh(A @ x) * np.sum(x * x)
+
+
+def differences(f, x, eps=1e-6):
+    """The Jacobian of f of a vector by central differences."""
+    steps = eps * np.eye(x.size)
+    return np.stack([(f(x + e) - f(x - e)) / (2 * eps) for e in steps], -1)
+
+
+def cubed(x):
+    return np.sum(x**3) + np.prod(x)
+
+
+def test_jacobian_of_a_linear_map_is_its_matrix():
+    np.testing.assert_array_equal(at.jacobian(lambda x: A @ x)(X), A)
+
+
+def test_jacobian_hessian_and_the_third_derivative():
+    close(at.jacobian(tilted)(X), differences(tilted, X), 1e-7, 1e-8)
+    close(at.hessian(cubed)(X), differences(at.grad(cubed), X), 1e-7, 1e-8)
+    close(at.jacobian(at.hessian(cubed))(X), differences(at.hessian(cubed), X), 1e-6, 1e-7)
+
+
+def test_a_jacobian_is_differentiated_too():
+    def f(x):
+        return np.sum(at.jacobian(tilted)(x) ** 2)
+
+    close(at.grad(f)(X), differences(lambda x: f(x)[None], X)[0], 1e-6, 1e-7)
+
+
+def test_jvp_and_hvp_are_products_with_jacobian_and_hessian():
+    y, dy = at.jvp(tilted, X, V)
+    close(y, tilted(X), 1e-15)
+    close(dy, at.jacobian(tilted)(X) @ V, 1e-13)
+    close(at.hvp(cubed)(X, V), at.hessian(cubed)(X) @ V, 1e-13)
+    close(at.grad(lambda x: np.sum(at.jvp(tilted, x, V)[1]))(X), np.einsum("ijk,j->k", at.jacobian(at.jacobian(tilted))(X), V), 1e-12)
+
+
+def test_13_the_tree_of_outputs_of_trees_of_inputs():
+    def f(p, s):
+        return {"a": p["w"] * s, "b": [np.sum(p["w"] ** 2), 3]}
+
+    p = {"w": np.array([1.0, 2.0]), "n": None}
+    j = at.jacobian(f)(p, 3.0)
+    close(j["a"]["w"], 3 * np.eye(2))
+    close(j["b"][0]["w"], [2, 4])
+    assert j["b"][1]["w"].tolist() == [0, 0] and j["a"]["n"] is None
+    both = at.jacobian(f, argnums=(1, 0))(p, 3.0)
+    close(both["a"][0], [1, 2])
+    close(both["a"][1]["w"], 3 * np.eye(2))
+    h = at.hessian(lambda p: p["x"] * p["y"] ** 2)({"x": 2.0, "y": 3.0})
+    assert h == {"x": {"x": 0.0, "y": 6.0}, "y": {"x": 6.0, "y": 4.0}}
+
+
+def test_you_get_back_what_you_passed():
+    j = at.jacobian(lambda x: x * x)
+    assert type(j(3.0)) is float and j(3.0) == 6
+    assert type(j(np.float32(3))) is np.float32
+    assert type(j(np.ones(2))) is np.ndarray and j(np.ones(2)).flags.writeable
+    assert j(np.ones(2, np.float32)).dtype == np.float32
+    assert type(j(at.array([1.0, 2.0]))) is at.Tensor
+    assert type(j(at.Param(np.ones(2)))) is np.ndarray
+    y, dy = at.jvp(lambda x: (x * x, 7), 3.0, 2.0)
+    assert (y, dy) == ((9.0, 7), (12.0, 7)) or (y, dy) == ((9.0, 7), (12.0, 0))
+    assert type(at.hvp(lambda x: x**3)(2.0, 1.0)) is float
+    with backend.use("strict"):
+        assert type(j(at.array([1.0, 2.0])).numpy()) is np.ndarray
+
+
+def test_empty_and_constant_results():
+    assert at.jacobian(lambda x: x[:0])(X).shape == (0, 4)
+    assert at.jacobian(lambda x: x * 2)(np.ones((0, 3))).shape == (0, 3, 0, 3)
+    np.testing.assert_array_equal(at.jacobian(lambda x: np.ones(2))(X), np.zeros((2, 4)))
+    np.testing.assert_array_equal(at.jacobian(np.floor)(X), np.zeros((4, 4)))
+
+
+def test_rows_come_in_parts_where_memory_asks_for_it(monkeypatch):
+    whole = at.jacobian(tilted)(X)
+    monkeypatch.setattr(at.derivatives, "_ROOM", 100)
+    np.testing.assert_array_equal(at.jacobian(tilted)(X), whole)
+
+
+def test_elementwise_grad():
+    close(at.elementwise_grad(np.tanh)(X), 1 - np.tanh(X) ** 2, 1e-15)
+    close(at.elementwise_grad(at.elementwise_grad(np.sin))(X), -np.sin(X), 1e-15)
+    close(at.elementwise_grad(lambda x, y: x * y, 1)(X, V), X)
+    assert at.elementwise_grad(lambda x: x * x)(3.0) == 6.0
+
+
+def test_bad_input_is_named():
+    with pytest.raises(TypeError, match=r"jacobian: .*int"):
+        at.jacobian(lambda x: x)(np.arange(3))
+    with pytest.raises(TypeError, match="hessian: argnums"):
+        at.hessian(lambda x: x, argnums=1.5)
+    with pytest.raises(TypeError, match=r"grad: .*shape \(4,\); a scalar"):
+        at.hessian(lambda x: x * x)(X)
+    with pytest.raises(ValueError, match="jvp: v"):
+        at.jvp(tilted, X, np.ones(3))
+    with pytest.raises(ValueError, match="hvp: v"):
+        at.hvp(cubed)(X, np.ones(3))
+    with pytest.raises(TypeError, match=r"jacobian: .*complex"):
+        at.jacobian(lambda x: x * 1j)(X)
+    with pytest.raises(TypeError, match=r"elementwise_grad: .*list"):
+        at.elementwise_grad(lambda x: [x])(X)

@@ -1,0 +1,149 @@
+"""debug: the operator and the user's line of the first NaN or infinity, and of a saved array that was overwritten."""
+
+from __future__ import annotations
+
+import inspect
+import threading
+
+import numpy as np
+import pytest
+
+import autotape as at
+from autotape import backend, operator
+from autotape.errors import TapeError
+from autotape.operator import OPERATORS
+from autotape.opsets import array as ops
+from autotape.testing import StrictArray  # noqa: F401  registers backend "strict"
+
+pytestmark = pytest.mark.filterwarnings("ignore:.*(encountered|divide by zero).*:RuntimeWarning")
+X = np.array([1.0, 0.0, 2.0])
+
+
+def here() -> str:
+    """This file and the line of the caller."""
+    frame = inspect.currentframe().f_back
+    return f"{__file__}:{frame.f_lineno}"
+
+
+@pytest.mark.parametrize("name", ["numpy", "strict"])
+def test_the_first_infinity_forward(name):
+    line = ""
+
+    def loss(x):
+        nonlocal line
+        y = x * 1
+        z, line = np.log(y), here()
+        return np.sum(z * z)
+
+    with backend.use(name), at.debug(), pytest.raises(FloatingPointError, match=r"^log\(.*it made the first infinity") as caught:
+        at.grad(loss)(X)
+    assert line in str(caught.value)
+
+
+@pytest.mark.parametrize("transform", ["grad", "hessian", "jacobian", "checkpoint", "Tape"])
+def test_the_first_infinity_backward(transform):
+    line = ""
+
+    def f(x):
+        nonlocal line
+        y, line = np.sqrt(x), here()
+        return np.sum(y)
+
+    def run():
+        if transform == "checkpoint":
+            return at.grad(at.checkpoint(f))(X)
+        if transform == "Tape":
+            p = at.Param(X)
+            with at.Tape() as tape:
+                loss = f(p)
+            return tape.gradient(loss, p)
+        return getattr(at, transform)(f)(X)
+
+    with at.debug(), pytest.raises(FloatingPointError, match=r"sqrt, backward: it made the first (NaN|infinity)") as caught:
+        run()
+    assert line in str(caught.value)
+
+
+def test_a_nan_of_infinities_is_made_and_a_given_one_is_not():
+    with at.debug():
+        close = np.testing.assert_array_equal
+        close(at.grad(lambda x: np.sum(np.where(x > 0, x, -np.inf)[:1]))(X), [1, 0, 0])
+        close(at.grad(lambda x: np.sum(np.nan_to_num(x * np.array([np.nan, 1, 1]))))(X), [np.nan, 1, 1])
+        with pytest.raises(FloatingPointError, match=r"subtract\(.*made the first NaN"):
+            at.grad(lambda x: np.sum(x * np.inf - np.inf))(np.ones(2))
+
+
+def test_what_a_rule_leaves_out_in_the_end_is_no_fault():
+    @operator
+    def careful(x):
+        return at.kernels().absolute(x)
+
+    @careful.backward
+    def _(dy, x):
+        return ops.where(x == 0, 0, dy * x / ops.absolute(x))
+
+    with at.debug():
+        np.testing.assert_array_equal(at.grad(lambda x: np.linalg.norm(x))(np.zeros(2)), [0, 0])
+        np.testing.assert_array_equal(at.grad(lambda x: np.sum(careful(x)))(X), [1, 0, 1])
+
+
+def test_an_overwritten_array_is_named():
+    line, a = "", np.ones(3)
+
+    def loss(x):
+        nonlocal line
+        y, line = x * a, here()
+        np.add(a, 1, out=a)
+        return np.sum(np.sin(y))
+
+    with at.debug(), pytest.raises(TapeError, match="multiply, backward: its b was changed in place") as caught:
+        at.grad(loss)(X)
+    assert line in str(caught.value)
+    at.grad(loss)(X)  # outside, nobody looks
+
+
+def test_an_overwritten_array_of_several_inputs():
+    a = np.ones((2, 2))
+
+    def loss(x):
+        y = np.einsum("i,ij->j", x, a)
+        a[:] = 5
+        return np.sum(y)
+
+    with at.debug(), pytest.raises(TapeError, match="backward: its xs was changed in place"):
+        at.grad(loss)(np.ones(2))
+
+
+def test_it_says_nothing_of_what_is_right_and_is_gone_afterwards():
+    def loss(x):
+        return np.sum(np.tanh(x) ** 2)
+
+    before = {name: op.forward for name, op in OPERATORS.items()}
+    with at.debug():
+        with at.debug():
+            assert OPERATORS["array.tanh"].forward is not before["array.tanh"]
+        inside = at.grad(loss)(X), at.hessian(loss)(X)
+    assert all(OPERATORS[name].forward is f for name, f in before.items())
+    np.testing.assert_array_equal(inside[0], at.grad(loss)(X))
+    np.testing.assert_array_equal(inside[1], at.hessian(loss)(X))
+
+
+def test_as_a_decorator_and_after_an_exception():
+    @at.debug()
+    def run():
+        return at.grad(lambda x: np.sum(np.log(x)))(X)
+
+    for _ in range(2):
+        with pytest.raises(FloatingPointError):
+            run()
+    assert not hasattr(OPERATORS["array.log"].forward, "__wrapped__")
+
+
+def test_another_thread_is_left_alone():
+    found = []
+    with at.debug():
+        thread = threading.Thread(target=lambda: found.append(at.grad(lambda x: np.sum(np.sqrt(x)))(X)))
+        with np.errstate(all="ignore"):
+            thread.start()
+            thread.join()
+    assert np.isinf(found[0][1])

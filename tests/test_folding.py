@@ -1,0 +1,352 @@
+"""checkpoint and custom_gradient: the same derivatives to any order, of less memory or by a rule of one's own."""
+
+from __future__ import annotations
+
+import pickle
+import tracemalloc
+
+import numpy as np
+import pytest
+
+import autotape as at
+from autotape import backend, math_mode, random
+from autotape.errors import OperatorError, TapeError
+from autotape.opsets import v20
+from autotape.testing import check_grads
+
+close = np.testing.assert_allclose
+RNG = np.random.default_rng(0)
+W, X = RNG.normal(size=(4, 4)), RNG.normal(size=(3, 4))
+
+
+def same(f):
+    return f
+
+
+def of_arguments(w, x, wrap):
+    layer = wrap(lambda w, x: np.tanh(x @ w) + w[0])
+    return np.sum(layer(w, layer(w, x)) ** 2)
+
+
+def closed_over(w, x, wrap):
+    layer = wrap(lambda x: np.tanh(x @ w) + w[0])
+    return np.sum(layer(layer(x)) ** 2)
+
+
+def nested(w, x, wrap):
+    inner = wrap(lambda x: np.tanh(x @ w))
+    outer = wrap(lambda x: inner(inner(x)) * w[1])
+    return np.sum(outer(outer(x)) ** 2)
+
+
+def several_results(w, x, wrap):
+    parts = wrap(lambda x: {"a": np.sin(x @ w), "b": (x * 2, 5, None), "x": x, "unused": np.exp(x)})
+    y = parts(x)
+    return np.sum(y["a"] * y["b"][0] * y["b"][1] + y["x"])
+
+
+def gradient_inside(w, x, wrap):
+    return np.sum(wrap(lambda x: at.grad(lambda x: np.sum(np.sin(x @ w) ** 2))(x))(x))
+
+
+def fused(w, x, wrap):
+    image, kernel = np.reshape(x, (1, 1, 3, 4)), np.reshape(w[:2, :2], (1, 1, 2, 2))
+    h = v20.conv4(kernel, image)  # pending when the checkpoint begins
+    return np.sum(wrap(lambda z: v20.tanh(v20.conv4(kernel, z) + h[:, :, :1, :2] + w[0, 0]))(image[:, :, :2, :3])) + np.sum(h)
+
+
+PROGRAMS = [of_arguments, closed_over, nested, several_results, gradient_inside, fused]
+
+
+DERIVATIVES = {
+    "gradient": lambda f: at.grad(f, (0, 1))(W, X),
+    "hessian": lambda f: at.hessian(f)(W, X),
+    "jacobian of the gradient": lambda f: at.jacobian(at.grad(f, 1), 0)(W, X),
+    "gradient of the gradient": lambda f: at.grad(lambda w, x: np.sum(at.grad(f, 1)(w, x) ** 2))(W, X),
+    "hvp": lambda f: at.hvp(f)(W, W, X),
+    "jvp": lambda f: at.jvp(lambda w: f(w, X), W, W)[1],
+}
+
+
+@pytest.mark.parametrize("derivative", DERIVATIVES)
+@pytest.mark.parametrize("program", PROGRAMS, ids=lambda f: f.__name__)
+@pytest.mark.parametrize("name", ["numpy", "strict"])
+def test_14_every_derivative_through_a_checkpoint(program, name, derivative):
+    with backend.use(name):
+        found = DERIVATIVES[derivative](lambda w, x: program(w, x, at.checkpoint))
+        expected = DERIVATIVES[derivative](lambda w, x: program(w, x, same))
+    for a, b in zip(at.tree.leaves(found), at.tree.leaves(expected), strict=True):
+        close(a, b, 1e-11, 1e-11)
+
+
+def test_a_pullback_through_a_checkpoint_may_be_called_again():
+    _, pull = at.vjp(lambda w: nested(w, X, at.checkpoint), W)
+    first, second = pull(1.0)[0], pull(1.0)[0]
+    np.testing.assert_array_equal(first, second)
+    close(first, at.grad(lambda w: nested(w, X, same))(W), 1e-12)
+
+
+def test_14_params_closed_over_in_every_kind_of_tape():
+    p = at.Param(W)
+    layer = at.checkpoint(lambda x: np.tanh(x @ p))
+    expected = at.grad(lambda w: np.sum(np.tanh(np.tanh(X @ w) @ w)))(W)
+    with at.Tape() as tape:
+        loss = np.sum(layer(layer(X)))
+    close(tape.gradient(loss, p), expected, 1e-12)
+    with at.Tape(persistent=True) as tape:
+        loss = np.sum(layer(layer(X)))
+        with at.Tape() as inner:
+            again = np.sum(layer(layer(X)))
+        close(np.asarray(at.stop_gradient(inner.gradient(again, p))), expected, 1e-12)
+    close(tape.gradient(loss, p), expected, 1e-12)
+    close(tape.gradient(loss, p), expected, 1e-12)
+    tape.close()
+    p -= 0.1
+
+
+def test_15_what_runs_again_is_what_ran():
+    def dropped(x):
+        return v20.dropout(np.tanh(x), 0.5) * v20.dropout(x, 0.3)
+
+    x = RNG.normal(size=200)
+    y, pull = at.vjp(at.checkpoint(dropped), x)
+    np.testing.assert_array_equal(y == 0, pull(np.ones_like(y))[0] == 0)
+    twice = at.checkpoint(lambda x: at.checkpoint(dropped)(x) + 1)
+    y, pull = at.vjp(twice, x)
+    np.testing.assert_array_equal(y == 1, pull(np.ones_like(y))[0] == 0)
+
+    def tested(x):
+        with at.training(False):
+            return at.checkpoint(dropped)(x)
+
+    np.testing.assert_array_equal(at.vjp(tested, x)[1](np.ones_like(x))[0] == 0, np.zeros(200, bool))
+
+
+def test_15_a_checkpoint_keeps_its_math_mode_and_backend():
+    seen = []
+
+    @at.checkpoint
+    def f(x):
+        seen.append((math_mode.get(), backend.get()))
+        return x * x
+
+    def loss(x):
+        with math_mode.use("fast"):
+            return np.sum(f(x))
+
+    at.grad(loss)(X)
+    assert seen == [("fast", "numpy")] * 2
+
+
+def test_seeds_replay():
+    seeds = []
+    with random.noted(seeds):
+        drawn = [random.seed(), random.seed()]
+    with random.replayed(seeds):
+        assert [random.seed(), random.seed()] == drawn == seeds
+        assert random.seed() not in seeds
+
+
+def test_training_says_what_dropout_does():
+    x = np.ones(1000)
+    with at.training():
+        assert (v20.dropout(x, 0.5) == 0).any()
+    assert not (v20.dropout(x, 0.5) == 0).any()
+
+    def f(x):
+        with at.training(False):
+            return np.sum(v20.dropout(x, 0.5))
+
+    np.testing.assert_array_equal(at.grad(f)(x), x)
+
+
+def test_a_checkpointed_loop_keeps_little():
+    def loop(x, wrap):
+        piece = wrap(lambda x: [x := np.tanh(x * 1.1) for _ in range(20)][-1])
+        for _ in range(20):
+            x = piece(x)
+        return np.sum(x)
+
+    def peak(wrap):
+        tracemalloc.start()
+        at.grad(lambda x: loop(x, wrap))(np.ones(1000))
+        size = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+        return size
+
+    assert peak(at.checkpoint) < 0.25 * peak(same)
+
+
+def test_outside_a_tape_a_checkpoint_is_its_function():
+    assert type(at.checkpoint(np.tanh)(X)) is np.ndarray
+    assert at.checkpoint(lambda x, k: x * k)(2.0, k=3) == 6
+
+
+def test_a_function_that_records_otherwise_when_it_runs_again_is_an_error():
+    runs = []
+
+    @at.checkpoint
+    def f(x):
+        runs.append(1)
+        return x * x if len(runs) == 1 else at.stop_gradient(x)
+
+    with pytest.raises(TapeError, match="recorded 0 results when it ran again"):
+        at.grad(lambda x: np.sum(f(x)))(X)
+
+
+def test_an_exception_in_a_checkpoint_leaves_the_tape_usable():
+    @at.checkpoint
+    def f(x):
+        y = x * 2
+        raise KeyError("mine")
+        return y
+
+    def loss(x):
+        with pytest.raises(KeyError, match="mine"):
+            f(x)
+        return np.sum(x * x)
+
+    close(at.grad(loss)(X), 2 * X)
+
+
+def test_what_leaks_out_of_a_checkpoint_is_a_constant():
+    leaked = []
+
+    @at.checkpoint
+    def f(x):
+        leaked.append(x * 3)
+        return x * 2
+
+    def loss(x):
+        y = f(x)
+        return np.sum(y) + np.sum(leaked[0])
+
+    close(at.grad(loss)(X), np.full(X.shape, 2.0))
+
+
+# ---------------------------------------------------------------- custom_gradient
+
+
+@at.custom_gradient
+def clipped_exp(x):
+    y = np.exp(x)
+    return y, y
+
+
+@clipped_exp.backward
+def _(dy, y):
+    return np.clip(dy * y, -1, 1)
+
+
+@at.custom_gradient
+def scaled_square(x, s):
+    square = x * x
+    return square * s, (x, s, square)
+
+
+@scaled_square.backward
+def _(dy, residuals):
+    x, s, square = residuals
+    return 2 * x * s * dy, np.sum(dy * square)
+
+
+def test_13_the_rule_is_the_gradient():
+    close(at.grad(lambda x: np.sum(clipped_exp(x)))(np.array([0.0, 1.0, -1.0])), [1, 1, np.exp(-1)])
+    with backend.use("strict"):
+        close(at.grad(lambda x: np.sum(clipped_exp(x)))(np.array([0.0, 1.0, -1.0])), [1, 1, np.exp(-1)])
+
+
+def test_a_rule_is_differentiated_through_its_residuals():
+    check_grads(scaled_square, (X, 1.3), order=3)
+    close(at.jacobian(scaled_square)(X[0], 2.0), np.diag(4 * X[0]))
+    found, expected = (at.hessian(lambda x, s, f=f: np.sum(np.sin(f(x, s))))(X[0], 1.3) for f in (scaled_square, lambda x, s: x * x * s))
+    close(found, expected)
+    close(at.jvp(lambda x: scaled_square(x, 2.0), X, X)[1], 4 * X * X)
+
+
+def test_a_straight_through_estimator():
+    @at.custom_gradient
+    def rounded(x):
+        return np.round(x), None
+
+    @rounded.backward
+    def _(dy, _):
+        return dy
+
+    close(at.grad(lambda x: np.sum(rounded(x) * x))(X), np.round(X) + X)
+
+
+def test_a_gradient_reversal_and_trees():
+    @at.custom_gradient
+    def reverse(p):
+        return p, ()
+
+    @reverse.backward
+    def _(dp, _):
+        return at.tree.map(lambda g: -g, dp)
+
+    def loss(p):
+        q = reverse(p)
+        return np.sum(q["w"] * X) + q["b"][0]
+
+    g = at.grad(loss)({"w": X, "b": [2.0]})
+    close(g["w"], -X)
+    assert g["b"] == [-1.0]
+
+
+def test_an_argument_may_want_none_and_others_are_constants():
+    @at.custom_gradient
+    def f(x, y, n, *, shift):
+        return x * y * n + shift, y * n
+
+    @f.backward
+    def _(dy, yn):
+        return dy * yn, None, None
+
+    gx, gy = at.grad(lambda x, y: np.sum(f(x, y, 3, shift=1.0)), (0, 1))(X, 2 * X)
+    close(gx, 6 * X)
+    close(gy, 0 * X)
+    assert type(f(X, X, 3, shift=1.0)) is np.ndarray
+
+
+def test_params_are_arguments():
+    p = at.Param(X)
+    with at.Tape() as tape:
+        loss = np.sum(clipped_exp(p))
+    close(tape.gradient(loss, p), np.clip(np.exp(X), -1, 1))
+
+
+def test_13_bad_custom_gradients_are_named():
+    @at.custom_gradient
+    def f(x):
+        return x * W[0], None
+
+    with pytest.raises(OperatorError, match=r"f: it has no rule yet.*@f.backward"):
+        f(X)
+    f.backward(lambda dy, _: np.ones(7))
+    with pytest.raises(ValueError, match=r"\(7,\) for an argument of shape \(3, 4\)"):
+        at.grad(lambda x: np.sum(f(x)))(X)
+    f.backward(lambda dy, _: (dy, dy))
+    with pytest.raises(OperatorError, match="one cotangent for each of the 1 arguments"):
+        at.grad(lambda x: np.sum(f(x)))(X)
+
+    @at.custom_gradient
+    def alone(x):
+        return x
+
+    alone.backward(lambda dy, _: dy)
+    with pytest.raises(OperatorError, match=r"alone: .*\(value, residuals\)"):
+        at.grad(lambda x: np.sum(alone(x)))(X)
+
+    def closes_over(w):
+        g = at.custom_gradient(lambda x: (x @ w, None))
+        g.backward(lambda dy, _: dy)
+        return np.sum(g(X))
+
+    with pytest.raises(TapeError, match="no argument: pass it as one"):
+        at.grad(closes_over)(W)
+
+
+def test_both_pickle_where_their_functions_do():
+    for f in (clipped_exp, scaled_square):
+        assert pickle.loads(pickle.dumps(f)) is f
