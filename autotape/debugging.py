@@ -174,7 +174,7 @@ class CheckedSteps(dict[int, Any]):
     def _run(self, step: Callable[..., None], g: Any, entry: Any, G: Any, base: int, last: Any) -> None:
         traced = isinstance(last, int)  # the entry's id, where a walk on raw arrays has the set of its own buffers
         k, offset = (last, 0) if traced else (base + len(G), base)
-        note, operator = self.record.notes[k], operator_of(entry)
+        note, operator = self.record.notes[k], operator_of(entry[0])
         self._compare(note, entry, operator)
         context = _debugging.get()
         outer, context.inside_rule = context.inside_rule, True  # a rule may pass by infinities that it leaves out in the end

@@ -17,9 +17,10 @@ from . import backend, tree
 from .backends.kernels import Array
 from .batching import Batched, batched
 from .level import Level
-from .tape import Record, walk_raw, walk_traced
+from .tape import Record
 from .tensor import Tensor, constant, describe
 from .transforms import OfArguments, grad, run_vjp, vjp
+from .walk import walk_raw, walk_traced
 
 _ROOM = 1 << 28  # bytes that one array of a batched walk may take
 

@@ -14,8 +14,9 @@ from . import tree
 from .errors import TapeError
 from .fusion import FUSED_AWAY, settle
 from .param import Param, as_variable, is_variable, watch
-from .tape import Record, Settings, active, dependents, forget, new_record, recording, walk_raw, walk_traced
+from .tape import Record, Settings, active, dependents, forget, new_record, recording
 from .tensor import Tensor, backend_of, constant, describe, is_tracked, leaf
+from .walk import walk_raw, walk_traced
 
 
 class Tape:

@@ -30,10 +30,9 @@ from .tape import (
     new_code,
     recording,
     training,
-    walk_on_raw,
-    walk_on_traced,
 )
 from .tensor import Tensor, adopt, constant, describe
+from .walk import walk_on_raw, walk_on_traced
 
 F = TypeVar("F", bound=Callable[..., Any])
 

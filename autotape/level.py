@@ -18,8 +18,9 @@ from .backends.kernels import Array
 from .errors import TapeError
 from .fusion import settle
 from .param import Param, as_variable, is_variable
-from .tape import Settings, active, dependents, forget, new_record, recording, walk_raw, walk_traced
+from .tape import Settings, active, dependents, forget, new_record, recording
 from .tensor import Tensor, adopt, constant, describe, is_tracked, leaf
+from .walk import walk_raw, walk_traced
 
 NUMBERS = (int, float, complex)
 
