@@ -71,7 +71,7 @@ for _method, _kernel in _COMPARISONS.items():
 
 
 @functools.lru_cache(16)
-def batched(base: Kernels) -> BatchedKernels:
+def batched(base: Any) -> Any:
     """The one table of batched kernels over a backend's."""
     return BatchedKernels(base)
 
@@ -80,6 +80,8 @@ class BatchedKernels:
     """The kernels of the contract on Batched arrays, and on the base backend's own, which are plain."""
 
     array = Batched
+    negative: Callable[[Any], Batched]  # these, as most others, are set from the contract
+    reshape: Callable[[Any, Shape], Batched]
 
     def __init__(self, base: Kernels) -> None:
         self.base, self.name = base, f"batched {base.name}"
@@ -303,8 +305,8 @@ def _(k: BatchedKernels, rows: int, v: Any, indices: Any, axis: int, shape: Shap
 def _(k: BatchedKernels, rows: int, a: Any, b: Any) -> Array:
     """One product of two matrices where one factor is a plain matrix: its rows are then those of all the batch."""
     row, column = len(a.shape) == 1, len(b.shape) == 1
-    a = k.reshape(a, (1, *a.shape)) if row else a  # type: ignore[attr-defined]
-    b = k.reshape(b, (*b.shape, 1)) if column else b  # type: ignore[attr-defined]
+    a = k.reshape(a, (1, *a.shape)) if row else a
+    b = k.reshape(b, (*b.shape, 1)) if column else b
     y = _matrix_product(k, a, b, rows)
     shape = y.shape[: len(y.shape) - 2] + y.shape[-2:][row : 2 - column]
     return k.base.reshape(y, shape) if row or column else y

@@ -23,7 +23,7 @@ import numpy as np
 from .batching import Batched
 from .context import using
 from .errors import TapeError
-from .operator import OPERATORS, Operator
+from .operator import OPERATORS
 from .tape import Record, inputs_of, operator_of, record_kind
 from .tensor import Tensor, backend_of
 
@@ -71,14 +71,13 @@ def _watch(change: int) -> None:
     with _lock:
         before, _contexts = _contexts, _contexts + change
         if bool(before) != bool(_contexts):
+            op: Any
             for op in OPERATORS.values():
-                op.forward = _looked_at(op) if _contexts else op.forward.__wrapped__
+                op.forward = _looked_at(op.forward) if _contexts else op.forward.__wrapped__
                 op.namespace["_forward"] = op.forward
 
 
-def _looked_at(op: Operator) -> Callable[..., Any]:
-    forward = op.forward
-
+def _looked_at(forward: Any) -> Any:
     @functools.wraps(forward)
     def run(*args: Any, **options: Any) -> Any:
         y = forward(*args, **options)
@@ -157,15 +156,16 @@ class DebugRecord(Record):
         super().append(entry)
 
     def steps(self, table: Any) -> Any:
-        return table if _debugging.get() is None else CheckedSteps(self, table)
+        context = _debugging.get()
+        return table if context is None else CheckedSteps(self, table, context)
 
 
 class CheckedSteps(dict[int, Any]):
     """Code -> step, with a look at what it needs before and at what it gives after."""
 
-    def __init__(self, record: DebugRecord, table: Any) -> None:
+    def __init__(self, record: DebugRecord, table: Any, context: debug) -> None:
         super().__init__()
-        self.record, self.table = record, table
+        self.record, self.table, self.context = record, table, context
 
     def __missing__(self, code: int) -> Any:
         self[code] = functools.partial(self._run, self.table[code])
@@ -176,7 +176,7 @@ class CheckedSteps(dict[int, Any]):
         k, offset = (last, 0) if traced else (base + len(G), base)
         note, operator = self.record.notes[k], operator_of(entry[0])
         self._compare(note, entry, operator)
-        context = _debugging.get()
+        context = self.context
         outer, context.inside_rule = context.inside_rule, True  # a rule may pass by infinities that it leaves out in the end
         try:
             step(g, entry, G, base, last)

@@ -102,7 +102,8 @@ def _of_leaf(level: Level, y: Any, name: str) -> list[Any]:
 def _rows(level: Level, y: Tensor, n: int) -> Iterable[list[Any]]:
     """The cotangents of all variables for the unit cotangents of y, some rows at a time: arrays (rows, *variable.shape), or Tensors."""
     ids = [v._id for v in level.variables]
-    k, record = level.settings.kernels, level.record
+    k: Any = level.settings.kernels
+    record = level.record
     if level.is_tracked(None, y._id):
         for i in range(n):
             found = walk_traced(record, [(y._id, constant(_units(k, y, range(i, i + 1))).reshape(y._shape))], level.base, ids)

@@ -267,7 +267,8 @@ def _fitting(g: Any, x: Any, k: Any) -> Tensor:
     g = g if isinstance(g, Tensor) else constant(adopt(g, k))
     if g.shape != x.shape:
         raise ValueError(f"the rule gave a cotangent of shape {g.shape} for an argument of shape {x.shape}")
-    return g if g.dtype == x.dtype else g.astype(x.dtype)
+    fitted: Tensor = g if g.dtype == x.dtype else g.astype(x.dtype)
+    return fitted
 
 
 def _custom_raw(gs: Any, entry: Any, G: Any, base: int, own: set[int]) -> None:

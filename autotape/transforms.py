@@ -87,7 +87,7 @@ class OfArguments:
         numbers = argnums if isinstance(argnums, tuple) else (argnums,)
         if not numbers or any(isinstance(n, bool) or not isinstance(n, int) for n in numbers):
             raise TypeError(f"{self._name}: argnums must be an int or a tuple of ints, not {argnums!r}")
-        functools.update_wrapper(self, f, updated=())
+        functools.update_wrapper(self, f, updated=())  # type: ignore[arg-type]  # each has a __call__
         self.f, self.argnums = f, argnums
 
     @property

@@ -41,7 +41,7 @@ def flatten(x: Any) -> tuple[Any, Callable[[Any], Any]]:
             new[i], start = piece if isinstance(v, Tensor) else plain_like(k.copy(piece._array), leaves[i], k), stop
         return build(new)
 
-    v = np.concatenate([p.reshape(-1) for p in parts]) if parts else constant(k.zeros((0,), np.float64))
+    v: Any = np.concatenate([p.reshape(-1) for p in parts]) if parts else constant(k.zeros((0,), np.float64))
     return (v if any(isinstance(leaf, (Tensor, Param)) for leaf in leaves) else plain_like(k.copy(v._array), v._array, k)), unflatten
 
 
