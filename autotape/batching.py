@@ -196,16 +196,16 @@ def _elementwise(name: str) -> Callable[..., Array]:
     return run
 
 
-for _name in (*(n for n, kind in Kernels.__annotations__.items() if kind in ("Unary", "Binary")), "where"):
+for _name in (*(n for n, kind in Kernels.__annotations__.items() if kind in ("Unary", "Binary")), "where", "ldexp"):
     BATCHED[_name] = _elementwise(_name)
 
 
-def _of_each_element(name: str) -> Callable[..., Array]:
+def _of_each_row(name: str) -> Callable[..., Any]:
     return lambda k, rows, x, *options: getattr(k.base, name)(x.data, *options)
 
 
-for _name in ("astype", "round", "copy"):
-    BATCHED[_name] = _of_each_element(_name)
+for _name in ("astype", "round", "copy", "exponent", "bessel_i"):
+    BATCHED[_name] = _of_each_row(_name)
 
 
 def _over_axes(name: str) -> Callable[..., Array | None]:
@@ -220,9 +220,12 @@ for _name in ("sum", "prod", "max", "min", "any", "all", "softmax", "logsoftmax"
     BATCHED[_name] = _over_axes(_name)
 
 
-@form("cumsum")
-def _(k: BatchedKernels, rows: int, x: Batched, axis: int) -> Array:
-    return k.base.cumsum(x.data, axis % x.ndim + 1)
+def _along_axis(name: str) -> Callable[..., Array]:
+    return lambda k, rows, x, axis: getattr(k.base, name)(x.data, axis % x.ndim + 1)
+
+
+for _name in ("cumsum", "sort", "argsort"):
+    BATCHED[_name] = _along_axis(_name)
 
 
 
@@ -336,6 +339,24 @@ def _(k: BatchedKernels, rows: int, subscripts: str, xs: Sequence[Any]) -> Array
     letter = next(c for c in "zyxwvutsrqponmlkjihgfedcbaZYXWVUTSRQPONMLKJIHGFEDCBA" if c not in subscripts)
     parts = [letter + t if _rows(x) is not None else t for t, x in zip(terms.split(","), xs, strict=True)]
     return k.base.einsum(f"{','.join(parts)}->{letter}{out}", [k._plain(x) for x in xs])
+
+
+# -- matrices: the rows are one more axis of the stack
+
+for _name in ("inv", "det", "slogdet", "cofactors", "cholesky", "eigh", "eigvalsh", "svd", "svdvals", "qr"):
+    BATCHED[_name] = _of_each_row(_name)
+
+
+@form("solve")
+def _(k: BatchedKernels, rows: int, a: Any, b: Any) -> Array:
+    """The right sides of one plain matrix stand side by side: it is factorized once."""
+    if _rows(a) is not None or len(a.shape) != 2 or len(b.shape) != 2:
+        ndim = max(len(a.shape), len(b.shape))
+        return k.base.solve(k.wide(a, ndim), k.wide(b, ndim))
+    n, columns = b.shape
+    aside = k.base.reshape(k.base.transpose(b.data, (1, 0, 2)), (n, rows * columns))
+    x = k.base.reshape(k.base.solve(k._plain(a), aside), (n, rows, columns))
+    return k.base.transpose(x, (1, 0, 2))
 
 
 # -- convolution and pooling: the rows join the images

@@ -1,4 +1,4 @@
-"""The command line: `autotape train lenet` trains a network, `autotape backends` lists the backends.
+"""The command line: `autotape train lenet` trains a network, `autotape backends` lists the backends, `autotape numpy` NumPy's functions.
 
 What a user got wrong becomes one line on standard error and exit code 2; Ctrl-C gives 130.
 """
@@ -17,7 +17,7 @@ import numpy as np
 
 import autotape
 
-from . import backend, math_mode
+from . import backend, math_mode, numpy_accounts
 from .errors import BackendError
 from .train import InputError, data, loop, plot, save
 from .train.models import MODELS
@@ -65,6 +65,8 @@ def parser() -> Parser:
     _add_train(commands.add_parser("train", help="train a network and test it after each epoch", allow_abbrev=False))
     listing = commands.add_parser("backends", help="list the backends, and why those that can't be used here can't")
     listing.set_defaults(run=list_backends)
+    accounts = commands.add_parser("numpy", help="say of every NumPy function whether it differentiates, as docs/numpy.md does")
+    accounts.set_defaults(run=lambda args: print(numpy_accounts.page(), end=""))
     return top
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from numpy.linalg import LinAlgError
+
 
 class OperatorError(TypeError):
     """A wrong declaration of an operator, or an operator called with what it can't take."""
@@ -15,7 +17,7 @@ class TapeError(RuntimeError):
     """A tape used up, left in the wrong order, or met from another thread or task."""
 
 
-_KINDS = (OperatorError, ValueError, TypeError, IndexError, FloatingPointError, ZeroDivisionError, OverflowError, MemoryError)
+_KINDS = (OperatorError, LinAlgError, ValueError, TypeError, IndexError, FloatingPointError, ZeroDivisionError, OverflowError, MemoryError)
 
 
 def annotated(e: Exception, where: str) -> Exception:

@@ -7,18 +7,22 @@ options have NumPy's names.  Where a signature differs, an adapter with NumPy's 
     def _(arrays, axis=0): return concatenate(*arrays, axis=axis)
 
 Every function that NumPy dispatches is accounted for, as one kind: differentiable, of zero gradient, one that creates
-or inspects, or refused with a reason.  What is refused, what nobody knows, and a keyword that an operator doesn't take
-raise a TypeError: nothing falls silently into object arrays.
+or inspects, or refused with a reason (numpy_accounts.py lists them).  What is refused, what nobody knows, and a keyword
+that an operator doesn't take raise a TypeError: nothing falls silently into object arrays.
 """
 
 from __future__ import annotations
 
+import importlib
 import inspect
 from collections.abc import Callable
 from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
+from .errors import OperatorError
+
+umath: Any = importlib.import_module("numpy._core.umath")  # where NumPy keeps ufuncs that stand behind functions: np.clip's
 F = TypeVar("F", bound=Callable[..., Any])
 
 DIFFERENTIABLE, ZERO, INSPECTS, REFUSED = "differentiable", "zero gradient", "creates or inspects", "refused"
@@ -34,9 +38,11 @@ class Account(NamedTuple):
 
 UFUNCS: dict[Any, Callable[..., Any]] = {}  # ufunc, or (ufunc, method) -> what to call
 FUNCTIONS: dict[Any, Callable[..., Any]] = {}
-_kinds: dict[Any, str] = {}  # of compositions and adapters; an operator's rules say its own
+_kinds: dict[Any, str] = {}  # what was said; otherwise an operator's rules say it
+_registered: set[str] = set()  # names
 _refused: dict[str, str] = {}  # name -> reason
 _inputs: dict[Any, int] = {}  # operators: how many inputs come first
+ANY = "**"  # among a function's parameters: it takes whatever keywords NumPy's does
 _DEFAULTS: dict[str, Any] = {
     "out": None,
     "where": True,
@@ -54,28 +60,44 @@ _ADVICE = {
 }
 
 
-def numpy_function(*functions: Any, kind: str = DIFFERENTIABLE) -> Callable[[F], F]:
+def numpy_function(*functions: Any, kind: str = "") -> Callable[[F], F]:
     """Declare an adapter for NumPy functions, ufuncs, or (ufunc, method) pairs; `kind` is ZERO or INSPECTS where it has no derivative."""
 
     def declare(adapter: F) -> F:
         for function in functions:
-            _table(function)[function] = adapter
-            _kinds[function] = kind
+            _register(function, adapter, kind)
         return adapter
 
     return declare
 
 
-def register_operator(functions: Any, front: Callable[..., Any], inputs: int, kind: str = DIFFERENTIABLE) -> None:
-    """Let NumPy functions with `inputs` arrays in front call an operator, or a composition of the given kind."""
+def register_operator(functions: Any, front: Callable[..., Any], inputs: int, kind: str = "") -> None:
+    """Let NumPy functions with `inputs` arrays in front call an operator or a composition, which without `kind` has a derivative.
+
+    An operator without rules has none.
+    """
     for function in functions if isinstance(functions, tuple) else (functions,):
-        _table(function)[function] = front
+        _register(function, front, kind)
         _inputs[function] = inputs
-        _kinds[function] = kind
+
+
+def _register(function: Any, f: Callable[..., Any], kind: str) -> None:
+    """A later registration, such as a user's own, replaces an earlier one, and a refusal."""
+    _table(function)[function] = f
+    _inputs.pop(function, None)
+    _kinds[function] = kind
+    name = full_name(function)
+    _registered.add(name)
+    _refused.pop(name, None)
 
 
 def refuse(reason: str, *names: str) -> None:
-    """Declare that these NumPy functions ("numpy.linalg.eig") raise a TypeError for Tensors: why, and what to use instead."""
+    """Declare that these NumPy functions ("numpy.linalg.eig") raise a TypeError for Tensors: why, and what to use instead.
+
+    Raises OperatorError for one that is registered.
+    """
+    if both := _registered.intersection(names):
+        raise OperatorError(f"refused, yet registered: {', '.join(sorted(both))}")
     _refused.update(dict.fromkeys(names, reason))
 
 
@@ -85,14 +107,22 @@ def account(function: Any) -> Account | None:
     if f is None:
         reason = _refused.get(full_name(function))
         return None if reason is None else Account(REFUSED, "", reason)
-    if (op := getattr(f, "op", None)) is not None:
-        return Account(DIFFERENTIABLE if op.rules else ZERO, f"{op.opset}.{op.name}", "")
-    return Account(_kinds[function], "" if f.__name__ == "_" else f.__name__, "")
+    kind = _kinds[function] or (ZERO if hasattr(f, "op") and not f.op.rules else DIFFERENTIABLE)
+    opset = f.__module__.rpartition(".opsets.")[2].partition(".")[0]
+    return Account(kind, f"{opset}.{f.__name__}" if f.__name__ == f.__qualname__ != "_" else "", "")
 
 
 def full_name(function: Any) -> str:
-    """Where a NumPy function is found: "numpy.linalg.norm", and for a ufunc "numpy.tanh"."""
-    return f"{getattr(function, '__module__', None) or 'numpy'}.{function.__name__}"
+    """Where a NumPy function, ufunc or (ufunc, method) is found: "numpy.linalg.norm", "numpy.tanh", "numpy.add.reduce"."""
+    if isinstance(function, tuple):
+        return f"{full_name(function[0])}.{function[1]}"
+    name: str = function.__name__
+    if not isinstance(function, np.ufunc):
+        return f"{function.__module__.replace('._scimath_impl', '.scimath')}.{name}"  # as NumPy 2.0 has it
+    if getattr(np, name, None) is function:
+        return f"numpy.{name}"
+    # Ufuncs don't say where they are.  NumPy's others are those of text and a few behind functions; the rest are other packages'.
+    return next((f"{place.__name__}.{name}" for place in (np.strings, umath) if hasattr(place, name)), name)
 
 
 def _table(function: Any) -> dict[Any, Callable[..., Any]]:
@@ -123,10 +153,12 @@ def _call(full: str, table: dict[Any, Callable[..., Any]], key: Any, args: Any, 
     if key in _inputs:
         args, kwargs = _by_name(key, args, kwargs)
     takes = _parameters(f)
-    kwargs = {k: v for k, v in kwargs.items() if not _is_default(k, v) or (k == "order" and k in takes)}
-    for k in kwargs:
-        if k not in takes:
-            raise TypeError(f"{name} of a Tensor takes {', '.join(takes)}, not {k}={_ADVICE.get(k, '')}")
+    if ANY not in takes:
+        kwargs = {k: v for k, v in kwargs.items() if not _is_default(k, v) or (k == "order" and k in takes)}
+    for k, v in kwargs.items():
+        if k not in takes and (ANY not in takes or (k == "out" and v is not None)):
+            arguments = "NumPy's other arguments" if ANY in takes else ", ".join(takes)
+            raise TypeError(f"{name} of a Tensor takes {arguments}, not {k}={_ADVICE.get(k, '')}")
     return f(*args, **kwargs)
 
 
@@ -150,10 +182,10 @@ _signatures: dict[Any, tuple[str, ...]] = {}
 
 
 def _parameters(f: Any) -> tuple[str, ...]:
-    """The names of a function's parameters; none where NumPy doesn't tell."""
+    """The names of a function's parameters, ANY for **options; none where NumPy doesn't tell."""
     if (names := _signatures.get(f)) is None:
         try:
-            names = tuple(inspect.signature(f).parameters)
+            names = tuple(ANY if p.kind is p.VAR_KEYWORD else name for name, p in inspect.signature(f).parameters.items())
         except (TypeError, ValueError):
             names = ()
         _signatures[f] = names

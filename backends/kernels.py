@@ -17,7 +17,7 @@ The array type itself has `shape`, `dtype`, `ndim`, `size`, the Python operators
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Literal, NamedTuple, Protocol
 
 Array = Any
 Shape = tuple[int, ...]
@@ -113,8 +113,17 @@ class Kernels(Protocol):
     logical_not: Unary
     sigmoid: Unary
     """1 / (1 + exp(-x)) without overflow."""
+    spacing: Unary
 
     def round(self, x: Array, decimals: int) -> Array: ...
+    def exponent(self, x: Array) -> Array:
+        """The whole number e, in int32, for which x = m * 2 ** e with 0.5 <= abs(m) < 1; 0 for 0."""
+
+    def ldexp(self, x: Array, exponent: Array) -> Array:
+        """x * 2 ** exponent for integers, without overflow on the way."""
+
+    def bessel_i(self, x: Array, order: int) -> Array:
+        """The modified Bessel function of the first kind of an order >= 0 to a few units in the last place; integers give float64."""
 
     # -- elementwise, two arrays
     add: Binary
@@ -135,6 +144,7 @@ class Kernels(Protocol):
     logaddexp2: Binary
     copysign: Binary
     heaviside: Binary
+    nextafter: Binary
     equal: Binary
     not_equal: Binary
     less: Binary
@@ -185,12 +195,64 @@ class Kernels(Protocol):
     def scatter_along_axis(self, v: Array, indices: Array, axis: int, shape: Shape) -> Array:
         """Zeros of `shape` with v added along `axis` at `indices`.  The transpose of take_along_axis."""
 
+    # -- order, NaN being larger than all else
+    def sort(self, x: Array, axis: int) -> Array: ...
+    def argsort(self, x: Array, axis: int) -> Array:
+        """The indices that sort x along `axis`, those of equal elements in their order."""
+
+    def searchsorted(self, a: Array, v: Array, side: str) -> Array:
+        """Where each element of v belongs in the sorted 1-d a: before elements equal to it if side is "left", else ("right") behind."""
+
     # -- products
     def matmul(self, a: Array, b: Array) -> Array:
         """numpy.matmul: the last two axes multiply, leading ones broadcast, 1-d operands count as row or column."""
 
     def einsum(self, subscripts: str, xs: Sequence[Array]) -> Array:
         """numpy.einsum with explicit output subscripts ("ij,jk->ik"); letters only, no ellipsis."""
+
+    def convolve(self, a: Array, v: Array, full: bool) -> Array:
+        """The sums of a[i] * v[k - i] of 1-d arrays, neither of them empty, for every k; or, if not `full`, for those k
+        where the shorter array lies wholly in the longer."""
+
+    # -- linear systems and factorizations of the matrices on the last two axes of a (..., m, n), the other axes being a stack.
+    # float32 and float64 stay; integers count as float64.  A matrix that has no such result raises ValueError (LinAlgError).
+    def inv(self, a: Array) -> Array:
+        """The inverses of square matrices.  Raises ValueError if one is singular."""
+
+    def solve(self, a: Array, b: Array) -> Array:
+        """x (..., n, k) for which a (..., n, n) @ x = b (..., n, k); stacks broadcast.  Raises ValueError if an a is singular."""
+
+    def det(self, a: Array) -> Array: ...
+    def slogdet(self, a: Array) -> tuple[Array, Array]:
+        """The sign of det(a), 0 for a singular a, and log(abs(det(a))), then -inf."""
+
+    def cofactors(self, a: Array) -> Array:
+        """The derivative of det in each element of a: det(a) * inv(a).T, but right for singular a, too."""
+
+    def cholesky(self, a: Array) -> Array:
+        """Lower triangular y (..., n, n) for which y @ y.T = a, whose upper triangle is not read; ValueError if there is none."""
+
+    def eigh(self, a: Array, uplo: Literal["L", "U"]) -> tuple[Array, Array]:
+        """Eigenvalues w (..., n), ascending, and orthonormal eigenvectors, the columns of v (..., n, n), of symmetric a.
+        Only its lower ("L") or upper ("U") triangle is read."""
+
+    def eigvalsh(self, a: Array, uplo: Literal["L", "U"]) -> Array:
+        """eigh's w alone."""
+
+    def svd(self, a: Array, full: bool) -> tuple[Array, Array, Array]:
+        """u (..., m, k), s (..., k) >= 0, descending, and vh (..., k, n) for which (u * s) @ vh = a, k = min(m, n).
+        u's columns and vh's rows are orthonormal; if `full` they are completed to square matrices."""
+
+    def svdvals(self, a: Array) -> Array:
+        """svd's s alone."""
+
+    def qr(self, a: Array, complete: bool) -> tuple[Array, Array]:
+        """q (..., m, k) with orthonormal columns and upper triangular r (..., k, n) for which q @ r = a; k = m if `complete`,
+        else min(m, n)."""
+
+    def pinv(self, a: Array, rcond: Array) -> Array:
+        """The pseudo-inverse (..., n, m), for which singular values up to rcond (real, broadcasts to the stack) times the largest
+        count as 0."""
 
     # -- normalisation; axis as for reductions
     def softmax(self, x: Array, axis: Any) -> Array: ...

@@ -245,7 +245,10 @@ logp = logsoftmax
 
 @operator
 def logsumexp(x, axis=None, keepdims=False):
-    """log(sum(exp(x))) over `axis` without overflow; axis as in softmax, keepdims as in NumPy.  Knet's logsumexp."""
+    """log(sum(exp(x))) over `axis` without overflow; axis as in softmax, keepdims as in NumPy.  Knet's logsumexp.
+
+    Where all elements are -inf its derivatives are 0.
+    """
     return kernels().logsumexp(x, axis, keepdims)
 
 
@@ -257,7 +260,9 @@ def _(x, axis=None, keepdims=False):
 
 
 @logsumexp.backward
-def _(dy, x, y, axis, keepdims): return kept(dy, x.shape, axis, keepdims) * exp(x - kept(y, x.shape, axis, keepdims))
+def _(dy, x, y, axis, keepdims):
+    y = where(y == -math.inf, 0, y)  # exp(-inf) rather than exp(-inf + inf)
+    return kept(dy, x.shape, axis, keepdims) * exp(x - kept(y, x.shape, axis, keepdims))
 
 
 def from_the_end(axis: Any, ndim: int) -> tuple[int, ...]:

@@ -14,7 +14,7 @@ from autotape.opsets import array as ops
 from autotape.testing import check_grads
 from autotape.testing.strategies import LAYOUTS, arrays, broadcastable, distinct, shapes
 
-FEW = settings(derandomize=True, deadline=None, max_examples=12)
+FEW = settings(max_examples=settings().max_examples // 8)
 FLOATS = st.sampled_from([np.float32, np.float64])
 BACKENDS = ["numpy", "strict"]
 
@@ -866,7 +866,6 @@ REFUSED = [
     (lambda: np.ones_like(T, device="cpu"), TypeError, "device="),
     (lambda: np.take(T, [0], mode="clip"), TypeError, "mode='raise'"),
     (lambda: np.full_like(np.ones(3), T), TypeError, "np.broadcast_to"),
-    (lambda: np.i0(T), TypeError, "np.i0"),
     (lambda: np.float_power(T, "a"), TypeError, "float_power.*'a'"),
     (lambda: T.reshape(4, 2), ValueError, "reshape"),
     (lambda: T.reshape(4, -1), ValueError, r"reshape.*\(4, -1\)"),
@@ -895,8 +894,6 @@ REFUSED = [
     (lambda: np.moveaxis(T, (0, 1), 0), ValueError, "moveaxis"),
     (lambda: at.array(np.ones(3)).mT, ValueError, "matrix_transpose"),
     (lambda: np.tensordot(T, T.T), ValueError, "tensordot: the axes"),
-    (lambda: np.linalg.norm(T, 2), ValueError, "norm: .*singular values"),
-    (lambda: np.linalg.norm(T, "nuc"), ValueError, "norm: .*'nuc'"),
     (lambda: np.linalg.norm(T[0], "fro"), ValueError, "norm: .*'fro'"),
     (lambda: np.linalg.norm(T.reshape(1, 2, 3), 1), ValueError, "norm: ord=1"),
     (lambda: np.einsum(T, [0, 1]), TypeError, "einsum: subscripts must be text"),
@@ -938,9 +935,7 @@ REFUSED = [
     (lambda: np.linalg.multi_dot([T, T[0], T]), np.linalg.LinAlgError, "multi_dot: "),
     (lambda: np.linalg.multi_dot([T, T, T]), ValueError, "^multi_dot"),
     (lambda: np.linalg.matrix_power(T, 2), np.linalg.LinAlgError, "matrix_power: "),
-    (lambda: np.linalg.matrix_power(T[:, :2], -1), ValueError, "matrix_power: n must not be negative"),
     (lambda: np.linalg.matrix_power(T[:, :2], 1.5), TypeError, "integer"),
-    (lambda: np.linalg.matrix_norm(T, ord=2), ValueError, "singular values"),
     (lambda: np.linalg.matrix_norm(T[0]), ValueError, "axis -2"),
     (lambda: np.linalg.vector_norm(T, ord="fro"), ValueError, "'fro'"),
     (lambda: np.meshgrid(T[0], indexing="yx"), ValueError, "meshgrid: indexing .*'yx'"),

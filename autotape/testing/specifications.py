@@ -5,7 +5,8 @@
         check_grads(case.function(), (x, *rest))
 
 A case names a function "opset.name" and is called as function(*inputs, **options) or as its `call` says.  The tables below
-are data: an opset is imported when one of its cases is first run.  A new operator gets its lines here.
+are data: an opset is imported when one of its cases is first run.  A new operator gets its lines here; one of yours, which is
+in no opset, makes a Case of the function itself.  What is run on a case is in operators.py (check_operator).
 """
 
 from __future__ import annotations
@@ -13,14 +14,14 @@ from __future__ import annotations
 import functools
 import importlib
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 
 from autotape.operator import OPERATORS
 
-from .strategies import Interval, Shape, distinct
+from .strategies import Interval, Shape, axes, broadcastable, distinct, reductions
 
 __all__ = ["Case", "cases"]
 
@@ -37,25 +38,38 @@ UNROUNDED: Domain = ((-1.9, -1.6), (-1.4, -1.1), (-0.9, -0.6), (0.1, 0.4), (0.6,
 class Case:
     """One way to call one function.
 
-    name: "opset.function".  domains: for each floating input, the interval or intervals its values lie in.
-    shapes: one an input, or None where the function is elementwise and takes any shapes that broadcast together.
+    name: "opset.function", or the function itself.  domains: for each floating input, the interval or intervals its values lie in.
+    shapes: one an input, or None where the function takes any shapes that broadcast together, as elementwise ones do.
     options: keyword arguments.  call: call(function, *inputs, **options) where function(*inputs, **options) won't do.
+    keywords: keywords(*shapes) is a hypothesis strategy of more options, such as strategies.reductions.
+    sizes: the sides of drawn shapes.  kinks: numbers at which an input has no derivative, yet gets a finite one by convention.
     """
 
-    name: str
+    name: str | Callable[..., Any]
     domains: tuple[Domain, ...]
     shapes: tuple[Shape, ...] | None = None
     options: dict[str, Any] = field(default_factory=dict)
     call: Callable[..., Any] | None = None
+    keywords: Callable[..., Any] | None = None
+    sizes: tuple[int, ...] = (0, 1, 2, 3)
+    kinks: tuple[float, ...] = ()
 
     def __str__(self) -> str:
+        name = self.name if isinstance(self.name, str) else self.name.__name__
         shapes = "elementwise" if self.shapes is None else "x".join(map(str, self.shapes)).replace(" ", "")
         options = ",".join(f"{k}={brief(v)}" for k, v in self.options.items())
-        return "-".join(filter(None, (self.name, shapes, options.replace(" ", ""))))
+        drawn = self.keywords.__name__ if self.keywords else ""
+        return "-".join(filter(None, (name, drawn or shapes, options.replace(" ", ""))))
+
+    def drawn(self, draw: Callable[[Any], Any]) -> Case:
+        """The case with shapes and options chosen where it leaves them open; draw(strategy) gives a value, as hypothesis's data.draw."""
+        shapes = draw(broadcastable(len(self.domains), 3 if self.keywords else 2, self.sizes)) if self.shapes is None else self.shapes
+        options = draw(self.keywords(*shapes)) if self.keywords else {}
+        return replace(self, shapes=shapes, options=self.options | options, keywords=None)
 
     def function(self) -> Callable[..., Any]:
         """The case as a function of its floating inputs alone."""
-        function = lookup(self.name)
+        function = lookup(self.name) if isinstance(self.name, str) else self.name
         return functools.partial(function if self.call is None else functools.partial(self.call, function), **self.options)
 
     def draw(self, seed: int, shapes: Sequence[Shape] | None = None) -> list[np.ndarray]:
@@ -82,11 +96,21 @@ def lookup(name: str) -> Callable[..., Any]:
 
 def cases(opset: str | None = None) -> list[Case]:
     """Every case, or those of one opset."""
-    return [c for c in CASES if opset in (None, c.name.partition(".")[0])]
+    return [c for c in CASES if opset in (None, str(c.name).partition(".")[0])]
 
 
-def elementwise(opset: str, names: str, *domains: Domain) -> list[Case]:
-    return [Case(f"{opset}.{name}", domains) for name in names.split()]
+def elementwise(opset: str, names: str, *domains: Domain, kinks: tuple[float, ...] = ()) -> list[Case]:
+    return [Case(f"{opset}.{name}", domains, kinks=kinks) for name in names.split()]
+
+
+def reducing(opset: str, names: str, domain: Domain = NONZERO, sizes: tuple[int, ...] = (1, 2, 3), **options: Any) -> list[Case]:
+    """Reductions, whose axis and keepdims are drawn."""
+    return [Case(f"{opset}.{name}", (domain,), None, options, None, reductions, sizes) for name in names.split()]
+
+
+def along_one(shape: Shape) -> Any:
+    """The keyword of what works along one axis, or on x.ravel()."""
+    return axes(len(shape), several=False).map(lambda axis: {"axis": axis})
 
 
 def case(name: str, *shapes: Shape, domain: Domain = REAL, call: Callable[..., Any] | None = None, **options: Any) -> Case:
@@ -155,8 +179,10 @@ ELEMENTWISE = [
     *elementwise("array", "arcsin arccos arctanh", UNIT),
     *elementwise("array", "arccosh", (1.2, 3.0)),
     *elementwise("array", "deg2rad rad2deg sinc nan_to_num", REAL),
-    *elementwise("array", "absolute fabs sign reciprocal cbrt", NONZERO),
-    *elementwise("array", "floor ceil trunc round", UNROUNDED),
+    *elementwise("array", "reciprocal cbrt", NONZERO),
+    *elementwise("array", "absolute fabs sign", NONZERO, kinks=(0,)),
+    *elementwise("array", "floor ceil trunc", UNROUNDED, kinks=(0, 1)),
+    *elementwise("array", "round", UNROUNDED, kinks=(0.5,)),
     *elementwise("array", "isnan isinf isfinite signbit logical_not", REAL),
     *elementwise("array", "add subtract multiply maximum minimum fmax fmin logaddexp logaddexp2", REAL, REAL),
     *elementwise("array", "equal not_equal less less_equal greater greater_equal isclose", REAL, REAL),
@@ -168,13 +194,19 @@ ELEMENTWISE = [
     *elementwise("array", "power_of_arrays", POSITIVE, REAL),
     Case("array.float_power", (POSITIVE, REAL), call=lambda op, a, b: lookup("array.astype")(op(a, b), a.dtype)),
     *(Case("array.derivative_of_sinc", (REAL,), None, {"order": n}) for n in (0, 1, 2, 5)),
+    *elementwise("array", "i0 i1 real imag real_if_close conjugate angle", REAL),
+    *(Case("array.bessel_i", (REAL,), None, {"order": n}) for n in (0, 1, 3)),
+    *elementwise("array", "modf spacing", UNROUNDED),
+    Case("array.frexp", (((-1.9, -1.1), (0.6, 0.9)),), call=lambda op, x: op(x)[0]),
+    *(case(f"array.{name}", (2, 3), call=lambda op, x: op(x, COLUMNS[:, :1])) for name in ("ldexp", "scaled")),
+    Case("array.nextafter", (NONZERO, (3.0, 4.0))),
     case("array.heaviside", (2, 3), call=lambda op, b: op(ZERO_FIRST, b)),
     *(Case("array.power_of", (POSITIVE,), None, {"exponent": e}) for e in (3, -2, 0.5, 1, 0)),
     *(Case("array.power", (NONZERO,), None, {"b": b}) for b in (2, 3, -1.0)),
     Case("array.where", (REAL, REAL), ((2, 3), (3,)), call=lambda op, a, b: op(MASK, a, b)),
     Case("array.select", (REAL, REAL), ((3,), (2, 3)), call=lambda op, a, b: op(MASK, a, b)),
     Case("array.where", (NONZERO,), call=lambda op, x: op(x > 0, x, -2)),
-    Case("array.clip", (UNROUNDED,), None, {"min": -1, "max": 1}),
+    Case("array.clip", (UNROUNDED,), None, {"min": -1, "max": 1}, kinks=(-1, 1)),
     Case("array.clip", (UNROUNDED,), None, {"max": 0.5}),
     Case("array.clip", (REAL, REAL, REAL), None),
     Case("array.round", (UNROUNDED,), None, {"decimals": 1}),
@@ -184,6 +216,10 @@ ELEMENTWISE = [
 ]
 
 REDUCING = [
+    *reducing("array", "mean prod max min var std any all root_sum_square root_sum_power ptp nanmean nanmax nanmin"),
+    *reducing("array", "sum nansum count_nonzero", sizes=(0, 1, 2, 3)),
+    *(Case(f"array.{name}", (NONZERO,), keywords=along_one) for name in ("cumsum", "cumprod")),
+    *(Case(f"array.{name}", (NONZERO,), keywords=along_one, sizes=(1, 2, 3)) for name in ("argmax", "argmin")),
     *(
         case(f"array.{name}", shape, axis=axis, keepdims=keepdims, domain=NONZERO)
         for name in ("sum", "mean", "prod", "max", "min", "var", "std", "any", "all")
@@ -218,6 +254,31 @@ REDUCING = [
     case("array.ediff1d", (2, 3), (2,), call=lambda op, x, a: op(x, a, 1)),
     case("array.trapezoid", (2, 3), axis=0),
     case("array.trapezoid", (2, 3), (3,)),
+]
+
+SORTING = [
+    *(case(f"array.{name}", (2, 3), axis=axis) for name in ("sort", "argsort") for axis in (None, 0, -1)),
+    *(case("array.sort_along", shape, axis=-2) for shape in ((3, 2), (0, 2))),
+    case("array.partition", (2, 4), kth=2),
+    case("array.searchsorted", (3,), (2, 2)),
+    case("array.lexsort", (3,), (3,), call=on_list),
+    *(case("array.median", shape, axis=axis, keepdims=keepdims) for shape, axis, keepdims in REDUCTIONS),
+    *(case(f"array.{name}", (2, 4), axis=axis) for name in ("nanmedian", "nanprod", "nanvar", "nanstd") for axis in (None, 1)),
+    *(case("array.quantile", (2, 4), q=0.3, axis=1, method=method) for method in ("linear", "hazen", "lower", "midpoint")),
+    *(Case(f"array.{name}", (REAL, (0.1, 0.9)), ((2, 4), (3,)), {"axis": 1}) for name in ("quantile", "nanquantile")),
+    *(case(f"array.{name}", (2, 3), q=40) for name in ("percentile", "nanpercentile")),
+    *(case(f"array.{name}", (2, 3), axis=1) for name in ("nancumsum", "nancumprod", "nanargmax", "nanargmin")),
+    *(case(f"array.{name}", (2, 3), axis=1, include_initial=True) for name in ("cumulative_sum", "cumulative_prod")),
+    case("array.unique", (2, 3)),
+    case("array.unique", (3, 2), axis=0, return_inverse=True),
+    case("array.trim_zeros", (2, 3), call=with_zero, trim="f"),
+    case("array.bincount", (3,), call=lambda op, w: lookup("array.astype")(op(ROWS, w), w.dtype)),
+    case("array.histogram_bin_edges", (5,), bins=3),
+    case("array.histogram", (6,), call=lambda op, w: op(np.arange(6), 4, weights=w)[0]),
+    case("array.histogram", (7,), call=lambda op, x: lookup("array.astype")(op(x, 3, density=True)[0], x.dtype)),
+    case("array.cov", (3, 4), (4,), call=lambda op, x, y: lookup("array.astype")(op(x, y), x.dtype)),
+    case("array.corrcoef", (3, 4), call=lambda op, x: lookup("array.astype")(op(x + np.eye(3, 4, dtype=np.float32)), x.dtype)),
+    Case("array.cov", (REAL, POSITIVE), ((3, 5), (5,)), {}, lambda op, x, w: lookup("array.astype")(op(x, aweights=w), x.dtype)),
 ]
 
 SHAPING = [
@@ -336,6 +397,112 @@ PRODUCTS = [
     case("array.contraction", (2, 3), (3, 2), subscripts="ab,bc->ca"),
 ]
 
+def in_dtype_of_first(op: Callable[..., Any], x: Any, *rest: Any, **options: Any) -> Any:
+    """op(x, *rest), which is of float64, in x's dtype."""
+    return lookup("array.astype")(op(x, *rest, **options), x.dtype)
+
+
+def interpolated(op: Callable[..., Any], x: Any, f: Any, **options: Any) -> Any:
+    """interp with points in order, which depend on their values f."""
+    return in_dtype_of_first(op, x, ramp(f) - 1.5, f, **options)
+
+
+def with_distances(op: Callable[..., Any], f: Any, x: Any, h: Any, **options: Any) -> Any:
+    """gradient with one distance along the first axis and coordinates along the second."""
+    return op(f, 1.5 + h / 4, ramp(x), **options)
+
+
+def ramp(x: Any) -> Any:
+    """x, 1-d and within -2 and 2, made to increase."""
+    return np.arange(x.shape[0]) + x / 5
+
+
+BEYOND: tuple[dict[str, Any], ...] = ({}, {"left": 0.5, "right": -1}, {"period": 3.3})
+
+SAMPLING = [
+    *(
+        case("array.convolve", *shapes, mode=mode)
+        for shapes in (((5,), (2,)), ((2,), (4,)), ((3,), (3,)))
+        for mode in ("full", "same", "valid")
+    ),
+    *(case("array.correlate", *shapes, mode=mode) for shapes in (((4,), (3,)), ((2,), (5,))) for mode in ("full", "same", "valid")),
+    *(case("array.convolution", (4,), (2,), full=full) for full in (True, False)),
+    *(case("array.interp", (2, 5), (4,), call=interpolated, **options) for options in BEYOND),
+    case("array.unwrap", (3, 4), axis=0, period=1.3, discont=0.8),
+    *(case("array.gradient", (4, 3), edge_order=edge_order, axis=axis) for edge_order, axis in ((1, None), (2, 0), (1, (1, 0)))),
+    *(case("array.gradient", (3, 4), (4,), (), call=with_distances, edge_order=edge_order) for edge_order in (1, 2)),
+    *(case("array.vander", (3,), call=in_dtype_of_first, N=N, increasing=N == 2) for N in (None, 5, 2)),
+    *(case(f"array.{name}", (3, 1), (2,), domain=POSITIVE, num=4, axis=axis) for name in ("linspace", "geomspace") for axis in (0, -1)),
+    case("array.linspace", (), (2,), num=3, endpoint=False, retstep=True),
+    case("array.linspace", (2,), (), num=1),
+    case("array.geomspace", (2,), (2,), domain=(-2.0, -0.5), num=3, endpoint=False),
+    case("array.logspace", (2,), (), num=3),
+    case("array.logspace", (2,), (2, 1), (2,), domain=POSITIVE, call=lambda op, a, b, base: op(a, b, 3, base=base, axis=1)),
+    case("array.polyval", (4,), (2, 3)),
+    case("array.polyval2d", (3, 1), (2,), (2, 3)),
+    case("array.polygrid2d", (3,), (2,), (2, 3)),
+    *(case(f"array.{name}", (2,), (4,)) for name in ("polyadd", "polysub", "polymul")),
+    case("array.polydiv", (5,), (3,), domain=NONZERO, call=lambda op, u, v: (op(u, v)[0], op(u, v)[1][-2:])),  # without rounding before it
+    case("array.polydiv", (1,), (3,), domain=NONZERO),
+    *(case(f"array.{name}", (4,), m=m, call=in_dtype_of_first) for name in ("polyder", "polyint") for m in (0, 2)),
+    case("array.poly", (3,)),
+    case("array.unstack", (2, 3), axis=1),
+    case("array.apply_along_axis", (2, 3, 2), call=lambda op, x: op(lambda v: lookup("array.outer")(v, v[1:]), 1, x)),
+    *(
+        case("array.sliding_window_view", (4, 3), window_shape=window, axis=axis)
+        for window, axis in (((2, 3), None), (2, -1), ((2, 2), (0, 0)))
+    ),
+    *(case("array.resize", (2, 3), new_shape=shape) for shape in ((3, 5), 4, (0, 2))),
+    case("array.rollaxis", (2, 3, 1), axis=2, start=1),
+]
+
+DIAGONAL = np.diag(np.array([2, 4, 6, 8], np.float32))
+SMALL: Domain = (-0.5, 0.5)
+
+
+def near_diagonal(op: Callable[..., Any], x: Any, *xs: Any, **options: Any) -> Any:
+    """Of a regular matrix with eigenvalues and singular values apart."""
+    m, n = x.shape[-2:]
+    return op(x + DIAGONAL[:m, :n], *xs, **options)
+
+
+def signless(op: Callable[..., Any], x: Any, **options: Any) -> list[Any]:
+    """The squares of what a factorization gives: the signs of its vectors may be others for other dtypes."""
+    y = near_diagonal(op, x, **options)
+    return [factor * factor for factor in (y if isinstance(y, tuple) else (y,))]
+
+
+def on_matrix(name: str, *shapes: Shape, call: Callable[..., Any] = near_diagonal, **options: Any) -> Case:
+    return case(f"array.{name}", *shapes, domain=SMALL, call=call, **options)
+
+
+SQUARE: Shape = (2, 3, 3)
+FACTORS = [
+    *(on_matrix(name, SQUARE) for name in ("inv", "inverse_matrix", "slogdet", "sign_and_logdet", "det", "determinant", "cofactors")),
+    *(on_matrix(name, (0, 0)) for name in ("inv", "slogdet", "det", "cholesky", "eigvalsh")),
+    *(on_matrix("solve", a, b) for a, b in ((SQUARE, (2, 3, 2)), ((3, 3), (3,)), (SQUARE, (3, 1)), ((3, 3), (2, 3, 1)), (SQUARE, (3,)))),
+    on_matrix("solve_stack", (3, 3), (3, 0)),
+    *(on_matrix("cholesky", SQUARE, upper=upper) for upper in (False, True)),
+    on_matrix("cholesky_factor", SQUARE),
+    *(on_matrix(name, SQUARE, call=signless, UPLO=triangle) for name in ("eigh", "eigvalsh") for triangle in "LU"),
+    *(on_matrix(name, SQUARE, call=signless) for name in ("eigenpairs", "eigenvalues")),
+    *(on_matrix(name, shape, call=signless) for name in ("singular_triplets", "singular_values") for shape in (SQUARE, (4, 3), (2, 3))),
+    *(on_matrix("svd", shape, call=signless, full_matrices=full) for shape in (SQUARE, (3, 2), (3, 4)) for full in (False, True)),
+    on_matrix("svd", (3, 3), call=signless, hermitian=True),
+    on_matrix("svdvals", (3, 0)),
+    *(on_matrix("qr", shape, call=signless, mode=mode) for shape in (SQUARE, (3, 2), (3, 4)) for mode in ("reduced", "complete", "r")),
+    on_matrix("orthogonal_triangular", (4, 3), call=signless, complete=True),
+    *(on_matrix("pinv", shape) for shape in (SQUARE, (4, 2), (2, 3))),
+    on_matrix("pinv", (3, 3), hermitian=True),
+    on_matrix("pseudo_inverse", (3, 2)),
+    *(on_matrix("norm", (2, 3), ord=ord) for ord in (2, -2, "nuc")),
+    *(on_matrix("cond", (3, 3), p=p) for p in (None, -2, 1, "fro")),
+    on_matrix("matrix_rank", (2, 3, 2)),
+    on_matrix("matrix_power", SQUARE, n=-3),
+    case("array.tensorsolve", (2, 2, 4), (2, 2), call=lambda op, a, b: op(a + DIAGONAL.reshape(2, 2, 4), b)),
+    case("array.tensorinv", (4, 2, 2), call=lambda op, a: op(a + DIAGONAL.reshape(4, 2, 2), 1)),
+]
+
 # ---------------------------------------------------------------- opset v20
 
 LABELS = np.array([2, 0, -1])  # the last is masked
@@ -349,7 +516,7 @@ POOLS: tuple[dict[str, Any], ...] = (
 )
 
 V20 = [
-    *elementwise("v20", "relu elu selu", NONZERO),
+    *elementwise("v20", "relu elu selu", NONZERO, kinks=(0,)),
     *elementwise("v20", "sigm softplus", REAL),
     *elementwise("v20", "invx", NONZERO),
     case("v20.dropout", (3, 4), p=0.3, seed=5, drop=True),
@@ -405,4 +572,4 @@ V20 = [
     case("v20.mean_pool_x", (1, 2, 2, 2), x_shape=(1, 2, 4, 5)),
 ]
 
-CASES: list[Case] = [*ELEMENTWISE, *REDUCING, *SHAPING, *INDEXING, *PRODUCTS, *V20]
+CASES: list[Case] = [*ELEMENTWISE, *REDUCING, *SORTING, *SHAPING, *INDEXING, *PRODUCTS, *FACTORS, *SAMPLING, *V20]

@@ -9,6 +9,7 @@ Importing autotape.testing registers it as backend "strict".
 from __future__ import annotations
 
 import inspect
+import itertools
 from collections.abc import Callable
 from typing import Any
 
@@ -135,20 +136,29 @@ def argument(value: Any, annotation: str, kernel: str, parameter: str) -> Any:
     return value
 
 
-def guarded(name: str, parameters: dict[str, str]) -> Callable[..., StrictArray]:
+def guarded(name: str, parameters: dict[str, str]) -> Callable[..., Any]:
     """The strict form of one kernel of the numpy backend."""
     kernel = getattr(NUMPY, name)
     names = list(parameters)
 
-    def run(*args: Any, **kwargs: Any) -> StrictArray:
+    def run(*args: Any, **kwargs: Any) -> Any:
         given = {**dict(zip(names, args, strict=False)), **kwargs}
         if len(args) + len(kwargs) != len(names) or given.keys() != parameters.keys():
             raise TypeError(f"{name} takes ({', '.join(names)}) but met {len(args)} arguments and {sorted(kwargs)}")
         plain = [argument(given[n], parameters[n], name, n) for n in names]
-        return checked(name, kernel(*plain), plain)
+        result = kernel(*plain)
+        return checked_all(name, result, plain) if isinstance(result, tuple) else checked(name, result, plain)
 
     run.__name__ = name
     return run
+
+
+def checked_all(name: str, results: tuple[Any, ...], inputs: list[Any]) -> tuple[StrictArray, ...]:
+    """The results of a kernel that gives several, none of which shares memory with another."""
+    wrapped = tuple(checked(name, result, inputs) for result in results)
+    if any(np.may_share_memory(a, b) for a, b in itertools.combinations(results, 2)):
+        raise AssertionError(f"the numpy kernel {name} gave results that share memory")
+    return wrapped
 
 
 def checked(name: str, result: Any, inputs: list[Any]) -> StrictArray:

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from . import arrays, convolution, elementwise, indexing, normalisation, pooling, products, reductions
+from . import arrays, bessel, convolution, elementwise, factorizations, indexing, normalisation, pooling, products, reductions, sorting
 
-_FILES = (arrays, elementwise, reductions, indexing, products, normalisation, convolution, pooling)
+_FILES = (arrays, elementwise, bessel, reductions, indexing, sorting, products, factorizations, normalisation, convolution, pooling)
 
 
 class NumpyKernels:

@@ -35,6 +35,10 @@ def einsum(subscripts: str, xs: Sequence[Array]) -> Array:
     return y.copy() if any(np.may_share_memory(y, x) for x in xs) else y  # "ij->ji" and "ii->i" come as views
 
 
+def convolve(a: Array, v: Array, full: bool) -> Array:
+    return asarray(np.convolve(a, v, "full" if full else "valid"))
+
+
 def _is_product(names: list[str], out: str, xs: Sequence[Array]) -> bool:
     """Whether a letter is summed between the two, no letter stands twice in one of them, and the shapes fit."""
     size: dict[str, int] = {}
@@ -73,4 +77,4 @@ def _ordered(name: str, x: Array, order: Iterable[str]) -> Array:
     return x.transpose([name.index(c) for c in order])
 
 
-KERNELS: dict[str, Callable[..., Any]] = {"matmul": matmul, "einsum": einsum}
+KERNELS: dict[str, Callable[..., Any]] = {"matmul": matmul, "einsum": einsum, "convolve": convolve}

@@ -10,35 +10,52 @@ The rules of the room, for whoever adds to it:
   uses neither kernels nor methods of arrays; on shapes, axes and other plain data it may use Python and NumPy freely.
 - Where a derivative does not exist, the convention stands in the docstring: ties share equally, abs'(0) = 0, norm'(0) = 0.
 - What smaller operators say as well is a composition, unless a rule of its own saves time or memory in common use.
-- A NumPy function is registered beside its operator (`numpy=`), in numpy_tables.py, or in numpy_functions.py if it needs an adapter.
+- A NumPy function is registered beside its operator (`numpy=`), in numpy_tables.py, or in numpy_functions.py if it needs an
+  adapter; what has no derivative and no operator is in numpy_values.py, what is refused in numpy_refused.py.
 
 The files, each importing only from those above it:
 
-    functions        exp log sqrt sin sinc tanh ...
+    functions        exp log sqrt sin sinc tanh i0 ...
     shapes           reshape transpose broadcast_to sum_to squeeze expand_dims atleast_1d swapaxes moveaxis meshgrid tile ...
     logic            comparisons, isclose allclose array_equal, and or xor not, isnan isinf isfinite signbit
     arithmetic       + - * / // % ** hypot logaddexp where maximum fmax clip abs copysign sign floor ceil trunc round ...
     creation         astype zeros_like ones_like full_like
-    indexing         getitem scatter_add index_set index_add take take_along_axis, x.at
+    indexing         getitem scatter_add index_set index_add take take_along_axis
+    parts            ldexp frexp modf nextafter spacing, real imag conjugate angle
     joining          concatenate stack block append split pad repeat flip rot90 roll ...
     choosing         compress extract select choose insert delete
     reductions       sum mean var std prod max min any all argmax argmin
-    cumulative       cumsum cumprod
-    summaries        ptp average count_nonzero nansum nanmean nanmax nanmin
+    cumulative       cumsum cumprod cumulative_sum cumulative_prod
+    summaries        ptp average count_nonzero nansum nanmean nanvar nanmax nanargmax ...
+    sorting          sort argsort partition argpartition lexsort searchsorted digitize
+    quantiles        median percentile quantile nanmedian nanpercentile nanquantile
     diagonals        trace diagonal diag diagflat tril triu
-    differences      diff ediff1d trapezoid
-    linear           matmul dot inner outer tensordot norm vector_norm matrix_norm
+    differences      diff ediff1d gradient trapezoid
+    counting         unique trim_zeros bincount
+    histograms       histogram histogram2d histogramdd
+    updates          x.at
+    slices           unstack apply_along_axis sliding_window_view resize
+    signals          convolve correlate interp unwrap
+    grids            linspace logspace geomspace vander
+    polynomials      polyval polyadd polymul polydiv polyder polyint ...
+    linear           matmul dot inner outer tensordot
+    covariance       cov corrcoef
+    solving          inv solve slogdet tensorsolve tensorinv
+    factorizations   cholesky eigh eigvalsh svd svdvals qr det pinv
+    norms            norm vector_norm matrix_norm cond matrix_rank
     products         kron cross vdot vecdot matvec vecmat multi_dot matrix_power
     contraction      einsum
-    methods, numpy_tables, numpy_functions    what attaches all this to Tensor, Param and NumPy
+    methods, numpy_tables, numpy_functions, numpy_values    what attaches all this to Tensor, Param and NumPy
+    numpy_refused    what Tensors refuse of NumPy, and why
 """
 
 from __future__ import annotations
 
-from . import methods, numpy_functions, numpy_tables  # noqa: F401  (they attach)
+from . import methods, numpy_functions, numpy_refused, numpy_tables, numpy_values  # noqa: F401  (they attach)
 from .arithmetic import (
     absolute,
     add,
+    arctan2,
     ceil,
     clip,
     copysign,
@@ -73,17 +90,19 @@ from .arithmetic import (
 )
 from .choosing import choose, compress, delete, extract, insert, select
 from .contraction import einsum
+from .counting import bincount, trim_zeros, unique, unique_all, unique_counts, unique_inverse, unique_values
+from .covariance import corrcoef, cov
 from .creation import astype, full_like, ones_like, zeros_like
-from .cumulative import cumprod, cumsum
+from .cumulative import cumprod, cumsum, cumulative_prod, cumulative_sum
 from .diagonals import diag, diagflat, diagonal, trace, tril, triu
-from .differences import diff, ediff1d, trapezoid
+from .differences import diff, ediff1d, gradient, trapezoid
+from .factorizations import cholesky, det, eigh, eigvalsh, pinv, qr, svd, svdvals
 from .functions import (
     arccos,
     arccosh,
     arcsin,
     arcsinh,
     arctan,
-    arctan2,
     arctanh,
     cbrt,
     cos,
@@ -92,6 +111,8 @@ from .functions import (
     exp,
     exp2,
     expm1,
+    i0,
+    i1,
     log,
     log1p,
     log2,
@@ -104,6 +125,8 @@ from .functions import (
     tan,
     tanh,
 )
+from .grids import geomspace, linspace, logspace, vander
+from .histograms import histogram, histogram2d, histogram_bin_edges, histogramdd
 from .indexing import getitem, index_add, index_set, scatter_add, scatter_along_axis, take, take_along_axis
 from .joining import (
     append,
@@ -127,7 +150,7 @@ from .joining import (
     vsplit,
     vstack,
 )
-from .linear import dot, inner, matmul, matrix_norm, norm, outer, tensordot, vector_norm
+from .linear import dot, inner, matmul, outer, tensordot
 from .logic import (
     allclose,
     array_equal,
@@ -151,7 +174,11 @@ from .logic import (
     not_equal,
     signbit,
 )
+from .norms import cond, matrix_norm, matrix_rank, norm, vector_norm
+from .parts import angle, conjugate, frexp, imag, ldexp, modf, nextafter, real, real_if_close, spacing
+from .polynomials import poly, polyadd, polyder, polydiv, polygrid2d, polyint, polymul, polysub, polyval, polyval2d
 from .products import cross, kron, matrix_power, matvec, multi_dot, vdot, vecdot, vecmat
+from .quantiles import median, nanmedian, nanpercentile, nanquantile, percentile, quantile
 from .reductions import all, any, argmax, argmin, max, mean, min, prod, std, sum, var
 from .shapes import (
     atleast_1d,
@@ -171,24 +198,51 @@ from .shapes import (
     tile,
     transpose,
 )
-from .summaries import average, count_nonzero, nanmax, nanmean, nanmin, nansum, ptp
+from .signals import convolve, correlate, interp, unwrap
+from .slices import apply_along_axis, resize, rollaxis, sliding_window_view, unstack
+from .solving import inv, slogdet, solve, tensorinv, tensorsolve
+from .sorting import argpartition, argsort, digitize, lexsort, partition, searchsorted, sort
+from .summaries import (
+    average,
+    count_nonzero,
+    nanargmax,
+    nanargmin,
+    nancumprod,
+    nancumsum,
+    nanmax,
+    nanmean,
+    nanmin,
+    nanprod,
+    nanstd,
+    nansum,
+    nanvar,
+    ptp,
+)
 
 abs, degrees, radians = absolute, rad2deg, deg2rad
 
 __all__ = [
-    "abs", "absolute", "add", "all", "allclose", "any", "append", "arccos", "arccosh", "arcsin", "arcsinh", "arctan", "arctan2", "arctanh",
-    "argmax", "argmin", "array_equal", "array_split", "astype", "atleast_1d", "atleast_2d", "atleast_3d", "average", "bitwise_and",
-    "bitwise_or", "bitwise_xor", "block", "broadcast_arrays", "broadcast_to", "cbrt", "ceil", "choose", "clip", "column_stack", "compress",
-    "concatenate", "copysign", "cos", "cosh", "count_nonzero", "cross", "cumprod", "cumsum", "deg2rad", "degrees", "delete", "diag",
-    "diagflat", "diagonal", "diff", "divide", "divmod", "dot", "dsplit", "dstack", "ediff1d", "einsum", "equal", "exp", "exp2",
-    "expand_dims", "expm1", "extract", "fabs", "flip", "fliplr", "flipud", "float_power", "floor", "floor_divide", "fmax", "fmin", "fmod",
-    "full_like", "getitem", "greater", "greater_equal", "heaviside", "hsplit", "hstack", "hypot", "index_add", "index_set", "inner",
-    "insert", "invert", "isclose", "isfinite", "isinf", "isnan", "kron", "less", "less_equal", "log", "log1p", "log2", "log10", "logaddexp",
-    "logaddexp2", "logical_and", "logical_not", "logical_or", "logical_xor", "matmul", "matrix_norm", "matrix_power", "matrix_transpose",
-    "matvec", "max", "maximum", "mean", "meshgrid", "min", "minimum", "moveaxis", "multi_dot", "multiply", "nan_to_num", "nanmax",
-    "nanmean", "nanmin", "nansum", "negative", "norm", "not_equal", "ones_like", "outer", "pad", "positive", "power", "prod", "ptp",
-    "rad2deg", "radians", "ravel", "reciprocal", "remainder", "repeat", "reshape", "roll", "rot90", "round", "scatter_add",
-    "scatter_along_axis", "select", "sign", "signbit", "sin", "sinc", "sinh", "split", "sqrt", "square", "squeeze", "stack", "std",
-    "subtract", "sum", "sum_to", "swapaxes", "take", "take_along_axis", "tan", "tanh", "tensordot", "tile", "trace", "transpose",
-    "trapezoid", "tril", "triu", "trunc", "var", "vdot", "vecdot", "vecmat", "vector_norm", "vsplit", "vstack", "where", "zeros_like",
+    "abs", "absolute", "add", "all", "allclose", "angle", "any", "append", "apply_along_axis", "arccos", "arccosh", "arcsin", "arcsinh",
+    "arctan", "arctan2", "arctanh", "argmax", "argmin", "argpartition", "argsort", "array_equal", "array_split", "astype", "atleast_1d",
+    "atleast_2d", "atleast_3d", "average", "bincount", "bitwise_and", "bitwise_or", "bitwise_xor", "block", "broadcast_arrays",
+    "broadcast_to", "cbrt", "ceil", "cholesky", "choose", "clip", "column_stack", "compress", "concatenate", "cond", "conjugate",
+    "convolve", "copysign", "corrcoef", "correlate", "cos", "cosh", "count_nonzero", "cov", "cross", "cumprod", "cumsum", "cumulative_prod",
+    "cumulative_sum", "deg2rad", "degrees", "delete", "det", "diag", "diagflat", "diagonal", "diff", "digitize", "divide", "divmod", "dot",
+    "dsplit", "dstack", "ediff1d", "eigh", "eigvalsh", "einsum", "equal", "exp", "exp2", "expand_dims", "expm1", "extract", "fabs", "flip",
+    "fliplr", "flipud", "float_power", "floor", "floor_divide", "fmax", "fmin", "fmod", "frexp", "full_like", "geomspace", "getitem",
+    "gradient", "greater", "greater_equal", "heaviside", "histogram", "histogram2d", "histogram_bin_edges", "histogramdd", "hsplit",
+    "hstack", "hypot", "i0", "i1", "imag", "index_add", "index_set", "inner", "insert", "interp", "inv", "invert", "isclose", "isfinite",
+    "isinf", "isnan", "kron", "ldexp", "less", "less_equal", "lexsort", "linspace", "log", "log1p", "log2", "log10", "logaddexp",
+    "logaddexp2", "logical_and", "logical_not", "logical_or", "logical_xor", "logspace", "matmul", "matrix_norm", "matrix_power",
+    "matrix_rank", "matrix_transpose", "matvec", "max", "maximum", "mean", "median", "meshgrid", "min", "minimum", "modf", "moveaxis",
+    "multi_dot", "multiply", "nan_to_num", "nanargmax", "nanargmin", "nancumprod", "nancumsum", "nanmax", "nanmean", "nanmedian", "nanmin",
+    "nanpercentile", "nanprod", "nanquantile", "nanstd", "nansum", "nanvar", "negative", "nextafter", "norm", "not_equal", "ones_like",
+    "outer", "pad", "partition", "percentile", "pinv", "poly", "polyadd", "polyder", "polydiv", "polygrid2d", "polyint", "polymul",
+    "polysub", "polyval", "polyval2d", "positive", "power", "prod", "ptp", "qr", "quantile", "rad2deg", "radians", "ravel", "real",
+    "real_if_close", "reciprocal", "remainder", "repeat", "reshape", "resize", "roll", "rollaxis", "rot90", "round", "scatter_add",
+    "scatter_along_axis", "searchsorted", "select", "sign", "signbit", "sin", "sinc", "sinh", "sliding_window_view", "slogdet", "solve",
+    "sort", "spacing", "split", "sqrt", "square", "squeeze", "stack", "std", "subtract", "sum", "sum_to", "svd", "svdvals", "swapaxes",
+    "take", "take_along_axis", "tan", "tanh", "tensordot", "tensorinv", "tensorsolve", "tile", "trace", "transpose", "trapezoid", "tril",
+    "trim_zeros", "triu", "trunc", "unique", "unique_all", "unique_counts", "unique_inverse", "unique_values", "unstack", "unwrap",
+    "vander", "var", "vdot", "vecdot", "vecmat", "vector_norm", "vsplit", "vstack", "where", "zeros_like",
 ]  # fmt: skip

@@ -205,6 +205,24 @@ def _(dy, a, y): return dy * (a / where(y == 0, math.inf, y))
 def _(dy, b, y): return dy * (b / where(y == 0, math.inf, y))
 
 
+@operator(elementwise=True, numpy=np.arctan2)
+def arctan2(a, b):
+    """The angle from -pi to pi of the point that is b across and a up.  At the origin its derivatives are 0."""
+    return kernels().arctan2(a, b)
+
+
+@arctan2.backward("a")
+def _(dy, a, b): return dy * per_square(b, hypot(a, b))
+@arctan2.backward("b")
+def _(dy, a, b): return -dy * per_square(a, hypot(a, b))
+
+
+def per_square(x, r):
+    """x / r ** 2 without overflow; 0 where r is."""
+    r = where(r == 0, math.inf, r)
+    return x / r / r
+
+
 @operator(elementwise=True, numpy=np.logaddexp)
 def logaddexp(a, b):
     """log(exp(a) + exp(b)) without overflow.  Where both are the same infinity each gets half of the derivative."""
@@ -238,7 +256,6 @@ def difference(a, b):
 # ---------------------------------------------------------------- which of two
 
 
-@numpy_function(np.where)
 def where(mask, a, b):
     """a where mask is true, else b.  A mask of numbers is true where they are not 0, and has no part in the result's dtype."""
     return under_name("where", select, mask if getattr(mask, "dtype", None) == BOOL else not_equal(mask, 0), a, b)

@@ -1,4 +1,4 @@
-"""What has run up along an axis: cumsum cumprod."""
+"""What has run up along an axis: cumsum cumprod, and cumulative_sum cumulative_prod, which may start before the first element."""
 
 from __future__ import annotations
 
@@ -43,3 +43,23 @@ def cumprod(x, axis=None):
         y = multiply(y, pad_with(earlier, tuple((reach, 0) if i == axis else (0, 0) for i in range(ndim)), 1))
         reach *= 2
     return y
+
+
+def cumulative_sum(x, axis=None, include_initial=False):
+    """cumsum along `axis`, which an x of several axes must have; include_initial=True puts the sum of nothing, 0, in front."""
+    return from_start("cumulative_sum", cumsum, x, axis, 0 if include_initial else None)
+
+
+def cumulative_prod(x, axis=None, include_initial=False):
+    """cumprod along `axis`, which an x of several axes must have; include_initial=True puts the product of nothing, 1, in front."""
+    return from_start("cumulative_prod", cumprod, x, axis, 1 if include_initial else None)
+
+
+def from_start(name, f, x, axis, start):
+    """What has run up along the axis, with `start` in front unless it is None."""
+    n = len(shape_of(x))
+    if axis is None and n > 1:
+        raise ValueError(f"{name}: an x of several axes, as {shape_of(x)} has, needs an axis")
+    x, axis = along_axis(x, axis)
+    y = f(x, axis)
+    return y if start is None else pad_with(y, tuple((int(i == axis), 0) for i in range(len(y.shape))), start)

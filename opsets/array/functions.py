@@ -1,4 +1,4 @@
-"""Elementwise functions of one array (and arctan2): exponentials, logarithms, roots, trigonometry, hyperbolic functions.
+"""Elementwise functions of one array: exponentials, logarithms, roots, trigonometry, hyperbolic and Bessel functions.
 
 Each rule stands under its function and uses the result y where that is cheaper than x.  At the edge of a domain the
 derivatives are what mathematics says: sqrt'(0), cbrt'(0) and log'(0) are infinite.
@@ -176,18 +176,6 @@ def arctan(x):
 def _(dy, x): return dy / (1 + x * x)
 
 
-@operator(elementwise=True, numpy=np.arctan2)
-def arctan2(a, b):
-    """The angle from -pi to pi of the point that is b across and a up.  Not differentiable at the origin: NaN."""
-    return kernels().arctan2(a, b)
-
-
-@arctan2.backward("a")
-def _(dy, a, b): return dy * b / (a * a + b * b)
-@arctan2.backward("b")
-def _(dy, a, b): return -dy * a / (a * a + b * b)
-
-
 @operator(elementwise=True, numpy=(np.deg2rad, np.radians))
 def deg2rad(x):
     """Degrees in radians: x * pi / 180."""
@@ -315,3 +303,27 @@ def arctanh(x):
 
 @arctanh.backward
 def _(dy, x): return dy / ((1 - x) * (1 + x))
+
+
+# ---------------------------------------------------------------- Bessel functions
+
+
+@numpy_function(np.i0)
+def i0(x):
+    """The modified Bessel function of the first kind of order 0, of real x."""
+    return bessel_i(x, 0)
+
+
+def i1(x):
+    """The modified Bessel function of the first kind of order 1, of real x: the derivative of i0."""
+    return bessel_i(x, 1)
+
+
+@operator(elementwise=True)
+def bessel_i(x, order=0):
+    """The modified Bessel function of the first kind of a whole order >= 0, of real x.  Integers give float64."""
+    return kernels().bessel_i(x, order)
+
+
+@bessel_i.backward
+def _(dy, x, order): return dy * ((bessel_i(x, order - 1) + bessel_i(x, order + 1)) * 0.5 if order else bessel_i(x, 1))

@@ -1,7 +1,7 @@
-"""Indexing: x[index] in all of NumPy's forms, its transpose, and functional updates x.at[index].set(v) and .add(v).
+"""Indexing: x[index] in all of NumPy's forms, its transpose, and the updates index_set and index_add behind x.at[index].
 
 An index is a tuple or one of: int, slice, None, Ellipsis, or an array, list or constant Tensor of integers or booleans.
-Where an index names an element several times, cotangents and .add accumulate there, and .set keeps the last value.
+Where an index names an element several times, cotangents and index_add accumulate there, and index_set keeps the last value.
 """
 
 from __future__ import annotations
@@ -111,35 +111,6 @@ def _(dy): return dy
 def _(dy, v_shape, index):
     taken = getitem(dy, index)
     return reshape(sum_to(taken, fitting(v_shape, taken.shape)), v_shape)
-
-
-class At:
-    """x.at: `x.at[index].set(v)` and `x.at[index].add(v)` give a new Tensor and leave x as it is."""
-
-    __slots__ = ("_x",)
-
-    def __init__(self, x) -> None:
-        self._x = x
-
-    def __getitem__(self, index) -> Update:
-        return Update(self._x, index)
-
-
-class Update:
-    """x.at[index]: a place in x, waiting for what to write there."""
-
-    __slots__ = ("_index", "_x")
-
-    def __init__(self, x, index) -> None:
-        self._x, self._index = x, index
-
-    def set(self, v):
-        """x with v, which broadcasts and is cast to x's dtype, at [index].  Of several values for one element the last stays."""
-        return index_set(self._x, v, self._index)
-
-    def add(self, v):
-        """x with v, which broadcasts and is cast to x's dtype, added at [index].  Several values for one element add up."""
-        return index_add(self._x, v, self._index)
 
 
 # ---------------------------------------------------------------- along an axis

@@ -1,4 +1,4 @@
-"""Products of vectors and matrices, and norms: matmul dot inner outer tensordot, norm vector_norm matrix_norm.
+"""Products of vectors and matrices: matmul dot inner outer tensordot.
 
 matmul is an operator; the others are compositions.
 """
@@ -12,10 +12,8 @@ from numpy.lib.array_utils import normalize_axis_tuple
 
 from autotape import kernels, operator
 
-from .arithmetic import absolute, multiply
-from .creation import astype
-from .logic import not_equal
-from .reductions import HALF, count, max, min, refuse_complex, root_sum_power, root_sum_square, sum
+from .arithmetic import multiply
+from .reductions import HALF
 from .shapes import expand_dims, reshape, shape_of, sum_to, swapaxes, transpose
 
 # ---------------------------------------------------------------- matmul
@@ -100,74 +98,3 @@ def tensordot(a, b, axes=2):
     left = reshape(transpose(a, free_a + over_a), (math.prod(rows), n))
     right = reshape(transpose(b, over_b + free_b), (n, math.prod(columns)))
     return reshape(matmul(left, right), rows + columns)
-
-
-# ---------------------------------------------------------------- norms
-
-
-def norm(x, ord=None, axis=None, keepdims=False):
-    """The norm of x's vectors along `axis`, of its matrices on a pair of axes, or of x as a whole.  See numpy.linalg.norm.
-
-    ord for vectors: None or 2 (Euclidean), 1, inf, -inf, 0, or any other number p for sum(abs(x) ** p) ** (1 / p).
-    ord for matrices: None or "fro" (Frobenius), 1, -1, inf or -inf.  Those made of singular values raise ValueError.
-    The derivative of a norm that is 0 is 0.  Raises TypeError for complex x unless ord is 0, 1, inf or -inf.
-    """
-    ndim, x = len(shape_of(x)), measurable(x, ord)
-    if ord is None and axis is None:
-        return root_sum_square(x, None, keepdims)
-    axes = normalize_axis_tuple(range(ndim) if axis is None else axis, ndim)
-    if len(axes) == 1:
-        return norm_of_vectors(x, ord, axes, keepdims)
-    if len(axes) == 2:
-        return norm_of_matrices(x, ord, axes, keepdims)
-    raise ValueError(f"norm: ord={ord} is a norm of one or two axes of x {shape_of(x)}, not of axis={axis}")
-
-
-def vector_norm(x, axis=None, keepdims=False, ord=2):
-    """norm of the vectors that x's elements make over `axis`: None (all), an int or a tuple of ints."""
-    ndim = len(shape_of(x))
-    return norm_of_vectors(measurable(x, ord), ord, normalize_axis_tuple(range(ndim) if axis is None else axis, ndim), keepdims)
-
-
-def matrix_norm(x, keepdims=False, ord="fro"):
-    """norm of the matrices on x's last two axes."""
-    return norm(x, ord, (-2, -1), keepdims)
-
-
-def measurable(x, ord):
-    """x in a dtype that has norms."""
-    if getattr(x, "dtype", np.dtype(float)).kind in "biu":
-        x = astype(x, np.float64)
-    if ord not in (0, 1, math.inf, -math.inf):
-        refuse_complex("norm", x)
-    return x
-
-
-def norm_of_vectors(x, ord, axes, keepdims):
-    if isinstance(ord, str):
-        raise ValueError(f"norm: ord of vectors must be None or a number, not {ord!r}")
-    if ord is None or ord == 2:
-        return root_sum_square(x, axes, keepdims)
-    if ord == 0:
-        return sum(astype(not_equal(x, 0), np.finfo(x.dtype).dtype), axes, keepdims)  # complex numbers are counted by real ones
-    if ord == 1:
-        return sum(absolute(x), axes, keepdims)
-    if math.isinf(ord):
-        return extreme(ord, absolute(x), axes, keepdims)
-    return root_sum_power(x, float(ord), axes, keepdims)
-
-
-def norm_of_matrices(x, ord, axes, keepdims):
-    if ord is None or ord == "fro":
-        return root_sum_square(x, axes, keepdims)
-    if ord not in (1, -1, math.inf, -math.inf):
-        raise ValueError(f"norm: ord of matrices must be None, 'fro', 1, -1, inf or -inf; ord={ord!r} would take their singular values")
-    sums = sum(absolute(x), axes[0] if abs(ord) == 1 else axes[1], True)
-    return extreme(ord, sums, axes, keepdims)
-
-
-def extreme(ord, x, axes, keepdims):
-    """The smallest element for a negative ord, else the largest, which of nothing is 0."""
-    if ord < 0:
-        return min(x, axes, keepdims)
-    return (max if count(shape_of(x), axes) else sum)(x, axes, keepdims)

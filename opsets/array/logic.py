@@ -8,7 +8,7 @@ from __future__ import annotations
 import numpy as np
 
 from autotape import kernels, operator
-from autotape.numpy_protocol import numpy_function
+from autotape.numpy_protocol import ZERO, numpy_function
 
 BOOL = np.dtype(bool)
 
@@ -122,7 +122,7 @@ def on_booleans(ufunc, logical):
             raise TypeError(f"{ufunc.__name__} of a Tensor takes booleans, such as comparisons give")
         return logical(*args)
 
-    return numpy_function(ufunc)(run)
+    return numpy_function(ufunc, kind=ZERO)(run)
 
 
 bitwise_and = on_booleans(np.bitwise_and, logical_and)

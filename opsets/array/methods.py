@@ -9,7 +9,22 @@ import numpy as np
 from autotape.param import Param
 from autotape.tensor import Tensor
 
-from . import arithmetic, choosing, creation, cumulative, diagonals, indexing, joining, linear, logic, reductions, shapes
+from . import (
+    arithmetic,
+    choosing,
+    creation,
+    cumulative,
+    diagonals,
+    indexing,
+    joining,
+    linear,
+    logic,
+    parts,
+    reductions,
+    shapes,
+    sorting,
+    updates,
+)
 
 # ---------------------------------------------------------------- what is not an operator as it stands
 
@@ -49,6 +64,20 @@ def tolist(x):
     return np.asarray(x).tolist()
 
 
+def nonzero(x):
+    """The indices of the elements of x that are not 0: an array for each axis."""
+    return np.nonzero(x)
+
+
+def changing(name):
+    """A method of ndarray that sorts in place, which no Tensor does."""
+
+    def method(x, *args, **options):
+        raise TypeError(f"t.{name}() would sort t in place, and a Tensor never changes: np.{name}(t) gives a new one")
+
+    return method
+
+
 # ---------------------------------------------------------------- the tables
 
 BINARY: dict[str, Any] = {
@@ -85,10 +114,14 @@ METHODS: dict[str, Any] = {
     "any": reductions.any,
     "argmax": reductions.argmax,
     "argmin": reductions.argmin,
+    "argpartition": sorting.argpartition,
+    "argsort": sorting.argsort,
     "astype": astype,
     "choose": choosing.choose,
     "clip": arithmetic.clip,
     "compress": compress,
+    "conj": parts.conjugate,
+    "conjugate": parts.conjugate,
     "copy": arithmetic.positive,
     "cumprod": cumulative.cumprod,
     "cumsum": cumulative.cumsum,
@@ -98,11 +131,15 @@ METHODS: dict[str, Any] = {
     "max": reductions.max,
     "mean": reductions.mean,
     "min": reductions.min,
+    "nonzero": nonzero,
+    "partition": changing("partition"),
     "prod": reductions.prod,
     "ravel": shapes.ravel,
     "repeat": joining.repeat,
     "reshape": reshape,
     "round": arithmetic.round,
+    "searchsorted": sorting.searchsorted,
+    "sort": changing("sort"),
     "squeeze": shapes.squeeze,
     "std": reductions.std,
     "sum": reductions.sum,
@@ -113,7 +150,13 @@ METHODS: dict[str, Any] = {
     "transpose": transpose,
     "var": reductions.var,
 }
-PROPERTIES: dict[str, Any] = {"T": shapes.transpose, "mT": shapes.matrix_transpose, "at": indexing.At}
+PROPERTIES: dict[str, Any] = {
+    "T": shapes.transpose,
+    "mT": shapes.matrix_transpose,
+    "real": parts.real,
+    "imag": parts.imag,
+    "at": updates.At,
+}
 
 for cls in (Tensor, Param):
     for name, f in BINARY.items():

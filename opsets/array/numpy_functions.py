@@ -7,11 +7,25 @@ What a function here lacks (out=, where= ...) the engine refuses by name.
 from __future__ import annotations
 
 import numpy as np
-from numpy.lib.array_utils import normalize_axis_tuple
+from numpy.lib.array_utils import normalize_axis_index, normalize_axis_tuple
 
-from autotape.numpy_protocol import numpy_function
+from autotape.numpy_protocol import INSPECTS, UFUNCS, ZERO, account, numpy_function, umath
 
-from . import arithmetic, choosing, contraction, creation, cumulative, diagonals, indexing, linear, products, reductions, shapes
+from . import (
+    arithmetic,
+    choosing,
+    contraction,
+    creation,
+    cumulative,
+    diagonals,
+    histograms,
+    indexing,
+    joining,
+    linear,
+    products,
+    reductions,
+    shapes,
+)
 from .numpy_tables import of_tensors
 
 REDUCTIONS = {
@@ -53,22 +67,17 @@ def _(x, dtype, copy=True):
     return creation.astype(x, dtype)
 
 
-@numpy_function(np.copyto)
-def _(dst, src, casting="same_kind", where=True):
-    raise TypeError("a Tensor can't be written into an array (np.full, np.full_like, np.copyto): np.broadcast_to(t, shape) repeats it")
-
-
-@numpy_function(np.shape)
+@numpy_function(np.shape, kind=INSPECTS)
 def _(a):
     return a.shape
 
 
-@numpy_function(np.ndim)
+@numpy_function(np.ndim, kind=INSPECTS)
 def _(a):
     return a.ndim
 
 
-@numpy_function(np.size)
+@numpy_function(np.size, kind=INSPECTS)
 def _(a, axis=None):
     return a.size if axis is None else a.shape[axis]
 
@@ -81,9 +90,17 @@ def _(*xi, copy=True, sparse=False, indexing="xy"):
 # ---------------------------------------------------------------- elements
 
 
-@numpy_function(np.rint)
+@numpy_function(np.rint, kind=ZERO)
 def _(x):
     return arithmetic.round(x if x.dtype.kind in "fc" else creation.astype(x, np.rint(np.zeros((), x.dtype)).dtype))
+
+
+@numpy_function(umath.clip)  # which array.clip(t, u) calls
+def _(a, min, max):
+    return arithmetic.clip(a, min, max)
+
+
+numpy_function(umath._ones_like, kind=INSPECTS)(creation.ones_like)
 
 
 @numpy_function(np.clip)
@@ -111,6 +128,21 @@ def _(condition, a, axis=None):
 @numpy_function(np.choose)
 def _(a, choices, *, mode="raise"):
     return choosing.choose(a, choices, mode)
+
+
+@numpy_function(np.histogram)
+def _(a, bins=10, range=None, density=None, weights=None):
+    return of_tensors(histograms.histogram)(a, bins=bins, range=range, density=density, weights=weights)
+
+
+@numpy_function(np.histogram2d)
+def _(x, y, bins=10, range=None, density=None, weights=None):
+    return of_tensors(histograms.histogram2d)(x, y, bins=bins, range=range, density=density, weights=weights)
+
+
+@numpy_function(np.histogramdd)
+def _(sample, bins=10, range=None, density=None, weights=None):
+    return of_tensors(lambda *xs: histograms.histogramdd(xs, bins, range, density, weights))(*histograms.columns(sample))
 
 
 @numpy_function(np.take_along_axis)
@@ -168,11 +200,65 @@ for ufunc, reduction in REDUCTIONS.items():
     numpy_function((ufunc, "reduce"))(reduce_by(reduction))
 
 
-@numpy_function((np.add, "accumulate"))
-def _(array, axis=0):
-    if array.shape == ():
-        raise TypeError("np.add.accumulate: a 0-d Tensor has no axis to sum along")
-    axes = normalize_axis_tuple(range(array.ndim) if axis is None else axis, array.ndim)
-    if len(axes) != 1:
-        raise ValueError(f"np.add.accumulate takes one axis of {array.shape}, not axis={axis}")
-    return cumulative.cumsum(array, axes[0])
+@numpy_function(np.apply_over_axes)
+def _(func, a, axes):
+    for axis in np.atleast_1d(axes):
+        y = func(a, axis := normalize_axis_index(axis, a.ndim))
+        a = shapes.expand_dims(y, axis) if y.ndim < a.ndim else y
+    return a
+
+
+def accumulate_along(ufunc, f):
+    """A running sum, product or extreme as a ufunc's method accumulate, whose axis is 0 unless it is said."""
+
+    def accumulate(array, axis=0):
+        if array.shape == ():
+            raise TypeError(f"np.{ufunc.__name__}.accumulate: a 0-d Tensor has no axis to run along")
+        axes = normalize_axis_tuple(range(array.ndim) if axis is None else axis, array.ndim)
+        if len(axes) != 1:
+            raise ValueError(f"np.{ufunc.__name__}.accumulate takes one axis of {array.shape}, not axis={axis}")
+        return f(array, axes[0])
+
+    return accumulate
+
+
+def extreme_so_far(f):
+    """The largest or smallest of x's first elements, where f is maximum or minimum.
+
+    f joins stretches of 1, 2, 4 ... elements, so equal extremes share the derivative, but not equally.
+    """
+
+    def run(x, axis):
+        reach = 1
+        while reach < x.shape[axis]:
+            first, later, earlier = (
+                indexing.getitem(x, joining.along(axis, x.ndim, part)) for part in (slice(reach), slice(reach, None), slice(-reach))
+            )
+            x, reach = joining.concatenate((first, f(later, earlier)), axis), 2 * reach
+        return x
+
+    return run
+
+
+RUNNING = {
+    np.add: cumulative.cumsum,
+    np.maximum: extreme_so_far(arithmetic.maximum),
+    np.minimum: extreme_so_far(arithmetic.minimum),
+    np.multiply: cumulative.cumprod,
+}
+for ufunc, running in RUNNING.items():
+    numpy_function((ufunc, "accumulate"))(accumulate_along(ufunc, running))
+
+
+def outer_of(f):
+    """An elementwise function of two arrays as a ufunc's method outer: of each element of A with each one of B."""
+
+    def outer(A, B):
+        return f(shapes.reshape(A, shapes.shape_of(A) + (1,) * len(shapes.shape_of(B))), B)
+
+    return outer
+
+
+for ufunc, f in [*UFUNCS.items()]:
+    if isinstance(ufunc, np.ufunc) and ufunc.nin == 2 and ufunc.signature is None and (found := account(ufunc)):
+        numpy_function((ufunc, "outer"), kind=found.kind)(outer_of(f))

@@ -5,22 +5,44 @@ Their arrays may have other names (np.flip's `m`): the tables say how many come 
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 import numpy as np
 
-from autotape.numpy_protocol import numpy_function, register_operator
+from autotape.numpy_protocol import INSPECTS, ZERO, numpy_function, register_operator
 from autotape.param import Param
 from autotape.tensor import Tensor, asarray
 
-from . import choosing, creation, cumulative, diagonals, differences, joining, linear, products, shapes, summaries
+from . import (
+    arithmetic,
+    choosing,
+    counting,
+    covariance,
+    creation,
+    cumulative,
+    diagonals,
+    differences,
+    factorizations,
+    histograms,
+    joining,
+    linear,
+    norms,
+    products,
+    quantiles,
+    shapes,
+    solving,
+    sorting,
+    summaries,
+)
 
 OF_ONE: dict[Any, Any] = {
     np.array_split: joining.array_split,
     np.average: summaries.average,
     np.block: joining.block,
     np.column_stack: joining.column_stack,
-    np.count_nonzero: summaries.count_nonzero,
+    np.corrcoef: covariance.corrcoef,
+    np.cov: covariance.cov,
     np.cumprod: cumulative.cumprod,
     np.cumsum: cumulative.cumsum,
     np.delete: choosing.delete,
@@ -32,30 +54,53 @@ OF_ONE: dict[Any, Any] = {
     np.dstack: joining.dstack,
     np.ediff1d: differences.ediff1d,
     np.expand_dims: shapes.expand_dims,
+    np.fix: arithmetic.trunc,
     np.flip: joining.flip,
     np.fliplr: joining.fliplr,
     np.flipud: joining.flipud,
     np.full_like: creation.full_like,
+    np.histogram_bin_edges: histograms.histogram_bin_edges,
     np.hsplit: joining.hsplit,
     np.hstack: joining.hstack,
     np.insert: choosing.insert,
-    np.linalg.matrix_norm: linear.matrix_norm,
+    np.linalg.cholesky: factorizations.cholesky,
+    np.linalg.cond: norms.cond,
+    np.linalg.det: factorizations.det,
+    np.linalg.eigh: factorizations.eigh,
+    np.linalg.eigvalsh: factorizations.eigvalsh,
+    np.linalg.inv: solving.inv,
+    np.linalg.matrix_norm: norms.matrix_norm,
     np.linalg.matrix_power: products.matrix_power,
     np.linalg.matrix_transpose: shapes.matrix_transpose,
     np.linalg.multi_dot: products.multi_dot,
-    np.linalg.norm: linear.norm,
-    np.linalg.vector_norm: linear.vector_norm,
+    np.linalg.norm: norms.norm,
+    np.linalg.pinv: factorizations.pinv,
+    np.linalg.qr: factorizations.qr,
+    np.linalg.slogdet: solving.slogdet,
+    np.linalg.svd: factorizations.svd,
+    np.linalg.svdvals: factorizations.svdvals,
+    np.linalg.tensorinv: solving.tensorinv,
+    np.linalg.vector_norm: norms.vector_norm,
     np.matrix_transpose: shapes.matrix_transpose,
+    np.median: quantiles.median,
     np.moveaxis: shapes.moveaxis,
+    np.nancumprod: summaries.nancumprod,
+    np.nancumsum: summaries.nancumsum,
     np.nanmax: summaries.nanmax,
     np.nanmean: summaries.nanmean,
+    np.nanmedian: quantiles.nanmedian,
     np.nanmin: summaries.nanmin,
+    np.nanprod: summaries.nanprod,
+    np.nanstd: summaries.nanstd,
     np.nansum: summaries.nansum,
+    np.nanvar: summaries.nanvar,
     np.pad: joining.pad,
+    np.partition: sorting.partition,
     np.ptp: summaries.ptp,
     np.repeat: joining.repeat,
     np.roll: joining.roll,
     np.rot90: joining.rot90,
+    np.sort: sorting.sort,
     np.split: joining.split,
     np.squeeze: shapes.squeeze,
     np.stack: joining.stack,
@@ -64,9 +109,16 @@ OF_ONE: dict[Any, Any] = {
     np.trace: diagonals.trace,
     np.trapezoid: differences.trapezoid,
     np.tril: diagonals.tril,
+    np.trim_zeros: counting.trim_zeros,
     np.triu: diagonals.triu,
+    np.unique: counting.unique,
+    np.unique_all: counting.unique_all,
+    np.unique_counts: counting.unique_counts,
+    np.unique_inverse: counting.unique_inverse,
+    np.unique_values: counting.unique_values,
     np.vsplit: joining.vsplit,
     np.vstack: joining.vstack,
+    **{getattr(np, f.__name__): f for f in (cumulative.cumulative_sum, cumulative.cumulative_prod) if hasattr(np, f.__name__)},  # NumPy 2.1
 }
 OF_TWO: dict[Any, Any] = {
     np.append: joining.append,
@@ -74,12 +126,29 @@ OF_TWO: dict[Any, Any] = {
     np.extract: choosing.extract,
     np.kron: products.kron,
     np.linalg.matmul: linear.matmul,
+    np.linalg.solve: solving.solve,
     np.linalg.tensordot: linear.tensordot,
+    np.linalg.tensorsolve: solving.tensorsolve,
     np.linalg.vecdot: products.vecdot,
+    np.nanpercentile: quantiles.nanpercentile,
+    np.nanquantile: quantiles.nanquantile,
     np.outer: linear.outer,
+    np.percentile: quantiles.percentile,
+    np.quantile: quantiles.quantile,
     np.tensordot: linear.tensordot,
 }
+OF_ONE_ZERO: dict[Any, Any] = {
+    np.argpartition: sorting.argpartition,
+    np.argsort: sorting.argsort,
+    np.count_nonzero: summaries.count_nonzero,
+    np.linalg.matrix_rank: norms.matrix_rank,
+    np.nanargmax: summaries.nanargmax,
+    np.nanargmin: summaries.nanargmin,
+}
+OF_TWO_ZERO: dict[Any, Any] = {np.searchsorted: sorting.searchsorted}
+CREATE: dict[Any, Any] = {np.empty_like: creation.zeros_like, np.ones_like: creation.ones_like, np.zeros_like: creation.zeros_like}
 IN_C: dict[Any, Any] = {  # NumPy 2.0 doesn't tell their parameters, which are called as ours are
+    np.bincount: counting.bincount,
     np.concatenate: joining.concatenate,
     np.dot: linear.dot,
     np.inner: linear.inner,
@@ -99,15 +168,16 @@ OF_MANY: dict[Any, Any] = {
 def of_tensors(f):
     """f of several arrays with a result for each, which are all Tensors though one of the arrays alone may be."""
 
+    @functools.wraps(f)
     def adapted(*xs, **options):
         return f(*(x if isinstance(x, (Tensor, Param)) else asarray(x) for x in xs), **options)
 
     return adapted
 
 
-for inputs, compositions in ((1, OF_ONE), (2, OF_TWO)):
+for inputs, kind, compositions in ((1, "", OF_ONE), (2, "", OF_TWO), (1, ZERO, OF_ONE_ZERO), (2, ZERO, OF_TWO_ZERO), (1, INSPECTS, CREATE)):
     for function, composition in compositions.items():
-        register_operator(function, composition, inputs)
+        register_operator(function, composition, inputs, kind)
 for function, composition in IN_C.items():
     numpy_function(function)(composition)
 for function, composition in OF_MANY.items():

@@ -16,6 +16,7 @@ from .indexing import getitem
 from .joining import stack
 from .linear import dot, matmul
 from .shapes import expand_dims, moveaxis, ravel, reshape, shape_of, under_name
+from .solving import inv
 
 # ---------------------------------------------------------------- of elements
 
@@ -114,15 +115,15 @@ def multi_dot(arrays):
 
 
 def matrix_power(a, n):
-    """a @ a @ ... of n square matrices a, the last two axes, for n >= 0.
+    """a @ a @ ... of n square matrices a, the last two axes; for negative n of -n inverses of a.
 
-    Raises LinAlgError, a ValueError, for matrices that aren't square, TypeError for n that is no whole number.
+    Raises LinAlgError, a ValueError, for matrices that aren't square, or singular for n < 0, TypeError for n that is no whole number.
     """
     shape, n = shape_of(a), index(n)
     if len(shape) < 2 or shape[-1] != shape[-2]:
         raise np.linalg.LinAlgError(f"matrix_power: the last two axes of a {shape} must have one length")
     if n < 0:
-        raise ValueError(f"matrix_power: n must not be negative, but is {n}: no operator here inverts matrices")
+        return matrix_power(under_name("matrix_power", inv, a), -n)
     if n == 0:
         return add(zeros_like(a), np.eye(shape[-1], dtype=a.dtype))
     half = matrix_power(a, n // 2) if n > 1 else a

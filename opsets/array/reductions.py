@@ -149,6 +149,7 @@ def root_sum_power(x, p=3.0, axis=None, keepdims=False):
 
 @root_sum_power.backward
 def _(dy, x, y, p, axis, keepdims):
+    dy = where(y == 0, 0, dy)  # of negative p the norm is 0 where any element is
     dy, y = kept(dy, x.shape, axis, keepdims), kept(where(y == 0, 1, y), x.shape, axis, keepdims)
     return dy * sign(x) * (where(x == 0, 1, absolute(x)) / y) ** (p - 1)
 

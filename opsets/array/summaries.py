@@ -1,4 +1,4 @@
-"""Reductions made of others: ptp average count_nonzero, and those that leave NaN out: nansum nanmean nanmax nanmin.
+"""Reductions made of others: ptp average count_nonzero, and those that leave NaN out: nansum nanmean nanvar nanmax nanargmax ...
 
 `axis` and keepdims are those of the reductions.
 """
@@ -10,10 +10,14 @@ import math
 import numpy as np
 from numpy.lib.array_utils import normalize_axis_tuple
 
+from autotape.tensor import asarray
+
 from .arithmetic import divide, multiply, subtract, where
 from .creation import astype, full_like, ones_like
-from .logic import equal, isnan, logical_not, not_equal
-from .reductions import all, any, max, mean, min, sum
+from .cumulative import cumprod, cumsum
+from .functions import sqrt
+from .logic import equal, greater, isnan, logical_not, not_equal
+from .reductions import HALF, all, any, argmax, argmin, max, mean, min, prod, refuse_complex, root_sum_square, std, sum, var
 from .shapes import dtype_of, reshape, shape_of, transpose
 
 # ---------------------------------------------------------------- plain
@@ -43,7 +47,7 @@ def average(x, axis=None, weights=None, returned=False, keepdims=False):
     dtype = np.result_type(dtype, w.dtype, *([np.float64] if dtype.kind in "biu" else []))
     x, w = astype(x, dtype), astype(w, dtype)
     total = sum(w, axis, keepdims)
-    if any(equal(total, 0)):
+    if asarray(any(equal(total, 0))):
         raise ZeroDivisionError("average: the weights sum to 0")
     y = divide(sum(multiply(x, w), axis, keepdims), total)
     return (y, multiply(total, ones_like(y))) if returned else y
@@ -66,7 +70,22 @@ def fitted(weights, x_shape, axis):
 
 def nansum(x, axis=None, keepdims=False):
     """The sum over `axis` of what is not NaN."""
-    return sum(where(isnan(x), 0, x) if has_nan(x) else x, axis, keepdims)
+    return sum(with_for_nan(x, 0), axis, keepdims)
+
+
+def nanprod(x, axis=None, keepdims=False):
+    """The product over `axis` of what is not NaN."""
+    return prod(with_for_nan(x, 1), axis, keepdims)
+
+
+def nancumsum(x, axis=None):
+    """cumsum in which NaN counts as 0."""
+    return cumsum(with_for_nan(x, 0), axis)
+
+
+def nancumprod(x, axis=None):
+    """cumprod in which NaN counts as 1."""
+    return cumprod(with_for_nan(x, 1), axis)
 
 
 def nanmean(x, axis=None, keepdims=False):
@@ -75,6 +94,32 @@ def nanmean(x, axis=None, keepdims=False):
         return mean(x, axis, keepdims)
     total = nansum(x, axis, keepdims)
     return astype(divide(total, sum(logical_not(isnan(x)), axis, keepdims)), total.dtype)
+
+
+def nanvar(x, axis=None, ddof=0, keepdims=False):
+    """The variance over `axis` of what is not NaN; NaN where ddof leaves nothing to divide by."""
+    if not has_nan(x):
+        return var(x, axis, ddof, keepdims)
+    away, divisor = spread(x, axis, ddof, keepdims)
+    return astype(divide(sum(multiply(away, away), axis, keepdims), divisor), x.dtype)
+
+
+def nanstd(x, axis=None, ddof=0, keepdims=False):
+    """The standard deviation over `axis` of what is not NaN, sqrt(nanvar).  Where all that is left is equal its derivative is 0."""
+    if not has_nan(x):
+        return std(x, axis, ddof, keepdims)
+    away, divisor = spread(x, axis, ddof, keepdims)
+    return astype(divide(root_sum_square(away, axis, keepdims), sqrt(divisor)), x.dtype)
+
+
+def spread(x, axis, ddof, keepdims):
+    """The distances of x's elements from nanmean, 0 for NaN, and by what the sum of their squares is to be divided."""
+    refuse_complex("nanvar", x)
+    x = astype(x, np.float32) if x.dtype == HALF else x
+    gone = isnan(x)
+    away = where(gone, 0, subtract(x, nanmean(x, axis, True)))
+    n = subtract(astype(sum(logical_not(gone), axis, keepdims), x.dtype), ddof)
+    return away, where(greater(n, 0), n, math.nan)
 
 
 def nanmax(x, axis=None, keepdims=False):
@@ -92,6 +137,28 @@ def extreme_but_nan(f, beaten, x, axis, keepdims):
         return f(x, axis, keepdims)
     gone = isnan(x)
     return where(all(gone, axis, keepdims), math.nan, f(where(gone, beaten, x), axis, keepdims))
+
+
+def nanargmax(x, axis=None, keepdims=False):
+    """The index of the first largest element along `axis` that is not NaN; None takes x.ravel().  Raises ValueError where all are NaN."""
+    return argmax(but_nan("nanargmax", -math.inf, x, axis), axis, keepdims)
+
+
+def nanargmin(x, axis=None, keepdims=False):
+    """The index of the first smallest element along `axis` that is not NaN; None takes x.ravel().  Raises ValueError where all are NaN."""
+    return argmin(but_nan("nanargmin", math.inf, x, axis), axis, keepdims)
+
+
+def but_nan(name, beaten, x, axis):
+    """x with the value that beats nothing for NaN.  Raises ValueError where all are NaN."""
+    if has_nan(x) and asarray(any(all(isnan(x), axis))):
+        raise ValueError(f"{name}: along axis {axis} of x {shape_of(x)} all elements of a slice are NaN")
+    return with_for_nan(x, beaten)
+
+
+def with_for_nan(x, value):
+    """x with a value for NaN."""
+    return where(isnan(x), value, x) if has_nan(x) else x
 
 
 def has_nan(x) -> bool:

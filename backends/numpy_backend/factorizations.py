@@ -1,0 +1,91 @@
+"""Linear systems and factorizations of matrices, by LAPACK through numpy.linalg."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Literal
+
+import numpy as np
+from numpy import asarray, linalg
+
+from ..kernels import Array
+
+Triangle = Literal["L", "U"]
+
+
+def inv(a: Array) -> Array:
+    return linalg.inv(a)
+
+
+def solve(a: Array, b: Array) -> Array:
+    return linalg.solve(a, b)
+
+
+def det(a: Array) -> Array:
+    return asarray(linalg.det(a))
+
+
+def slogdet(a: Array) -> tuple[Array, Array]:
+    sign, logdet = linalg.slogdet(a)
+    return asarray(sign), asarray(logdet)
+
+
+def cofactors(a: Array) -> Array:
+    """By the inverse where all matrices are well away from singular ones, else by singular values, in some ten times the time."""
+    try:
+        inverse = linalg.inv(a)
+    except linalg.LinAlgError:
+        return _cofactors_of_any(a)
+    if np.any(_rows(a) * _rows(inverse) > np.finfo(inverse.dtype).eps ** -0.25):  # the condition number
+        return _cofactors_of_any(a)
+    y: Array = asarray(linalg.det(a))[..., None, None] * inverse.swapaxes(-1, -2)
+    return y
+
+
+def _rows(a: Array) -> Array:
+    """The largest sum of magnitudes in a row."""
+    return np.maximum.reduce(np.add.reduce(abs(a), -1), -1, initial=0)
+
+
+def _cofactors_of_any(a: Array) -> Array:
+    """a = u s vh has the cofactors det(u) det(vh) u c vh, c being the products of all singular values but one."""
+    finite = np.isfinite(a).all((-2, -1), keepdims=True)  # svd raises for others
+    u, s, vh = linalg.svd(np.where(finite, a, a.dtype.type(0)))
+    others = np.multiply.reduce(np.where(np.eye(s.shape[-1], dtype=bool), s.dtype.type(1), s[..., None, :]), -1)
+    sign = asarray(linalg.det(u) * linalg.det(vh))
+    return np.where(finite, (u * (sign[..., None] * others)[..., None, :]) @ vh, s.dtype.type(np.nan))
+
+
+def cholesky(a: Array) -> Array:
+    return linalg.cholesky(a)
+
+
+def eigh(a: Array, uplo: Triangle) -> tuple[Array, Array]:
+    w, v = linalg.eigh(a, uplo)
+    return w, v
+
+
+def eigvalsh(a: Array, uplo: Triangle) -> Array:
+    return linalg.eigvalsh(a, uplo)
+
+
+def svd(a: Array, full: bool) -> tuple[Array, Array, Array]:
+    u, s, vh = linalg.svd(a, full)
+    return u, s, vh
+
+
+def svdvals(a: Array) -> Array:
+    return linalg.svd(a, compute_uv=False)
+
+
+def qr(a: Array, complete: bool) -> tuple[Array, Array]:
+    q, r = linalg.qr(a, "complete" if complete else "reduced")
+    return q, r
+
+
+def pinv(a: Array, rcond: Array) -> Array:
+    return linalg.pinv(a, rcond)
+
+
+_ALL = (inv, solve, det, slogdet, cofactors, cholesky, eigh, eigvalsh, svd, svdvals, qr, pinv)
+KERNELS: dict[str, Callable[..., Any]] = {kernel.__name__: kernel for kernel in _ALL}

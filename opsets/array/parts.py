@@ -1,0 +1,113 @@
+"""Parts of numbers: mantissa and exponent, fraction and whole, the next float; real part, imaginary part and angle.
+
+What moves in steps, such as an exponent, has the derivative 0.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from autotape import kernels, operator
+from autotape.numpy_protocol import ZERO, numpy_function
+from autotape.transforms import stop_gradient
+
+from .arithmetic import arctan2, fmod, negative, positive, trunc, where
+from .creation import astype, zeros_like
+from .logic import isinf
+from .shapes import dtype_of
+
+# ---------------------------------------------------------------- floating point
+
+
+@numpy_function(np.ldexp)
+def ldexp(x, exponent):
+    """x * 2 ** exponent for whole exponents, exact where the result has the digits.  Its derivative in the exponent is 0."""
+    return scaled(x, np.asarray(exponent) if type(exponent) is int else exponent)
+
+
+@operator(elementwise=True, nondifferentiable="exponent")
+def scaled(x, exponent):
+    """ldexp, of an array of exponents."""
+    if exponent.dtype.kind not in "iu":
+        raise TypeError(f"the exponents must be integers, not {exponent.dtype}")
+    return kernels().ldexp(x, exponent)
+
+
+@scaled.backward("x")
+def _(dy, exponent): return scaled(dy, exponent)
+
+
+@numpy_function(np.frexp)
+def frexp(x):
+    """The pair of mantissa, 0.5 <= abs(m) < 1, and exponent, for which x = m * 2 ** exponent; the exponent has the derivative 0."""
+    exponent = exponent_of(x)
+    return scaled(x, negative(exponent)), exponent
+
+
+@operator(elementwise=True, nondifferentiable="x")
+def exponent_of(x):
+    """frexp's exponent."""
+    return kernels().exponent(x)
+
+
+@numpy_function(np.modf)
+def modf(x):
+    """The pair of fraction, whose derivative is 1, and whole part, whose derivative is 0; both have the sign of x."""
+    x = astype(x, np.modf(np.zeros((), dtype_of(x)))[0].dtype)
+    return fmod(where(isinf(x), 0, x), 1), trunc(x)
+
+
+@operator(elementwise=True, nondifferentiable="b", numpy=np.nextafter)
+def nextafter(a, b):
+    """The next float after a in the direction of b.  Its derivative is 1 in a and 0 in b."""
+    return kernels().nextafter(a, b)
+
+
+@nextafter.backward("a")
+def _(dy): return dy
+
+
+@operator(elementwise=True, nondifferentiable="x", numpy=np.spacing)
+def spacing(x):
+    """The distance from x to the next float, away from 0."""
+    return kernels().spacing(x)
+
+
+# ---------------------------------------------------------------- of complex numbers, which here are real
+
+
+@numpy_function(np.real)
+def real(val):
+    """The real part of real numbers: these.  Complex ones raise TypeError."""
+    return only_real("real", val)
+
+
+@numpy_function(np.real_if_close)
+def real_if_close(a, tol=100):
+    """Real numbers as they are.  Complex ones raise TypeError."""
+    return only_real("real_if_close", a)
+
+
+@numpy_function(np.imag, kind=ZERO)
+def imag(val):
+    """The imaginary part of real numbers: zeros.  Complex ones raise TypeError."""
+    return zeros_like(only_real("imag", val))
+
+
+@numpy_function(np.conjugate)
+def conjugate(x):
+    """The conjugate of real numbers: a copy.  Complex ones raise TypeError."""
+    return positive(only_real("conjugate", x))
+
+
+@numpy_function(np.angle, kind=ZERO)
+def angle(z, deg=False):
+    """The angle of real numbers in the complex plane: 0, or pi (in degrees 180) for negative ones.  Complex ones raise TypeError."""
+    radians = arctan2(0, stop_gradient(only_real("angle", z)))
+    return radians * (180 / np.pi) if deg else radians
+
+
+def only_real(name: str, x):
+    if dtype_of(x).kind == "c":
+        raise TypeError(f"{name}: x must be real, not {dtype_of(x)}")
+    return x
