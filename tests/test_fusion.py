@@ -890,7 +890,7 @@ def assert_same(found, expected):
             close(a, b, rtol=tolerance, atol=tolerance * min(scale, 1e12))
 
 
-@settings(max_examples=150)
+@settings(max_examples=3 * settings().max_examples // 2)
 @given(programs, st.integers(0, 3))
 def test_25_random_programs_give_what_pedantic_runs_give(program, seed):
     RULE.plans.clear()
@@ -902,7 +902,7 @@ def test_25_random_programs_give_what_pedantic_runs_give(program, seed):
     assert tape.current() is None and not tape._live
 
 
-@settings(max_examples=40)
+@settings(max_examples=2 * settings().max_examples // 5)
 @given(programs, st.integers(0, 3))
 def test_26_random_programs_of_params_and_tapes_give_what_pedantic_runs_give(program, seed):
     """Two training steps with in-place updates, everything kept until the end."""
@@ -935,7 +935,7 @@ def test_26_random_programs_of_params_and_tapes_give_what_pedantic_runs_give(pro
         assert_same(found, expected)
 
 
-@settings(max_examples=30)
+@settings(max_examples=3 * settings().max_examples // 10)
 @given(
     st.lists(
         st.tuples(st.sampled_from(["chain", "conv", "bias", "act", "residual", "keep", "view"]), st.integers(0, 30), st.integers(0, 30)),

@@ -22,7 +22,7 @@ from autotape.backends.numpy_backend import NumpyKernels, arrays, windows
 TABLE = NumpyKernels()
 VIEWS = {"adopt", "to_numpy", "astype", "sum_to", "reshape", "transpose", "broadcast_to", "getitem"}
 FLOATS = [np.float16, np.float32, np.float64]
-many, some = (settings(derandomize=True, deadline=None, max_examples=n) for n in (150, 50))
+many, some = (settings(max_examples=n * settings().max_examples // 2) for n in (3, 1))
 seeds = st.integers(0, 2**32 - 1)
 
 
@@ -114,7 +114,7 @@ BINARY = [name for name, kind in Kernels.__annotations__.items() if kind == "Bin
 
 
 @pytest.mark.parametrize("name", UNARY)
-@settings(derandomize=True, deadline=None, max_examples=15)
+@settings(max_examples=settings().max_examples // 7)
 @given(shapes, layouts, st.sampled_from([*FLOATS, np.int64]), seeds)
 def test_a_unary_kernel_is_numpys(name, shape, layout, dtype, seed):
     x = laid_out(numbers(np.random.default_rng(seed), shape, dtype), layout)
@@ -123,7 +123,7 @@ def test_a_unary_kernel_is_numpys(name, shape, layout, dtype, seed):
 
 
 @pytest.mark.parametrize("name", BINARY)
-@settings(derandomize=True, deadline=None, max_examples=15)
+@settings(max_examples=settings().max_examples // 7)
 @given(shapes, st.integers(0, 3), layouts, st.sampled_from([*FLOATS, np.int64]), st.sampled_from([*FLOATS, np.int64]), seeds)
 def test_a_binary_kernel_is_numpys(name, shape, dropped, layout, a_dtype, b_dtype, seed):
     rng = np.random.default_rng(seed)
@@ -367,7 +367,7 @@ def indices(draw, shape):
     return tuple(index)
 
 
-@settings(derandomize=True, deadline=None, max_examples=300)
+@settings(max_examples=3 * settings().max_examples)
 @given(st.lists(st.sampled_from([0, 1, 2, 3]), max_size=3).map(tuple), layouts, seeds, st.data())
 def test_indexing_and_its_transposes(shape, layout, seed, data):
     rng = np.random.default_rng(seed)
@@ -453,7 +453,7 @@ EINSUMS = [
 
 
 @pytest.mark.parametrize("subscripts", EINSUMS)
-@settings(derandomize=True, deadline=None, max_examples=12)
+@settings(max_examples=settings().max_examples // 8)
 @given(st.integers(0, 3), layouts, st.sampled_from([np.float32, np.int64]), seeds)
 def test_einsum_is_numpys(subscripts, first, layout, dtype, seed):
     rng = np.random.default_rng(seed)
@@ -548,7 +548,7 @@ def slow_conv(w, x, g):
     return y
 
 
-@settings(derandomize=True, deadline=None, max_examples=500)
+@settings(max_examples=5 * settings().max_examples)
 @given(
     geometries(),
     st.sampled_from([0, 1, 2, 3, 17]),
@@ -675,7 +675,7 @@ def slow_max_pool(x, g):
     return y, first
 
 
-@settings(derandomize=True, deadline=None, max_examples=400)
+@settings(max_examples=4 * settings().max_examples)
 @given(geometries(is_pool=True), st.sampled_from([0, 1, 3]), st.sampled_from(FLOATS), layouts, layouts, st.booleans(), seeds)
 def test_max_pooling_and_its_transposes(problem, n, dtype, x_layout, y_layout, is_special, seed):
     g, spatial = problem

@@ -8,26 +8,15 @@ from __future__ import annotations
 import functools
 import importlib
 import pkgutil
-import sys
 
 import numpy as np
 import pytest
-from hypothesis import Phase, given, settings
-from hypothesis import strategies as st
 
 import autotape as at
-from autotape import backend, math_mode, opsets, tree
+from autotape import backend, math_mode, opsets
 from autotape.operator import OPERATORS
-from autotape.testing import check_grads
-from autotape.testing.specifications import Case, cases
-from autotape.testing.strategies import LAYOUTS, broadcastable
-
-sys.setrecursionlimit(10_000)  # Hypothesis nests a test's settings once a parameter, and there are a thousand of them
-few = settings(max_examples=5, deadline=None, derandomize=True, database=None, phases=[Phase.generate])  # a seed is nothing to shrink
-every_case = pytest.mark.parametrize("case", cases(), ids=str)
-seeds = st.integers(0, 2**32 - 1)
-layouts = st.sampled_from(sorted(LAYOUTS))
-ROUNDING = {np.dtype(np.float64): 1e-12, np.dtype(np.float32): 1e-4}
+from autotape.testing.operators import check_operator
+from autotape.testing.specifications import cases
 
 
 @pytest.fixture(params=["numpy", "strict"], autouse=True, scope="module")
@@ -36,40 +25,9 @@ def each_backend(request):
         yield
 
 
-def drawn(data: st.DataObject, case: Case, dtype: type) -> list[np.ndarray]:
-    """Inputs for a case, each in a layout of its own; for an elementwise one in any shapes that broadcast together."""
-    shapes = data.draw(broadcastable(len(case.domains), 2)) if case.shapes is None else None
-    return [LAYOUTS[data.draw(layouts)](x.astype(dtype)) for x in case.draw(data.draw(seeds), shapes)]
-
-
-def run(case: Case, inputs: list[np.ndarray]) -> list[np.ndarray]:
-    """The results as NumPy arrays; asarray keeps the inputs' layout."""
-    results = tree.leaves(case.function()(*map(at.asarray, inputs)))
-    return [y.numpy() for y in results]
-
-
-@every_case
-@few
-@given(data=st.data())
-def test_gradients_to_second_order(case, data):
-    if not all(y.dtype.kind == "f" for y in run(case, case.draw(0))):
-        return
-    check_grads(case.function(), drawn(data, case, data.draw(st.sampled_from([np.float64, np.float32]))))
-
-
-@every_case
-@few
-@given(data=st.data())
-def test_layout_changes_nothing_and_float32_stays(case, data):
-    dtype = data.draw(st.sampled_from([np.float64, np.float32]))
-    inputs = drawn(data, case, dtype)
-    before = [x.copy() for x in inputs]
-    found, expected = run(case, inputs), run(case, [np.array(x, order="C") for x in inputs])
-    for x, b in zip(inputs, before, strict=True):
-        np.testing.assert_array_equal(x, b)
-    for y, e in zip(found, expected, strict=True):
-        assert y.dtype == (case.options.get("dtype", dtype) if y.dtype.kind == "f" else e.dtype)
-        np.testing.assert_allclose(y, e, ROUNDING[np.dtype(dtype)], ROUNDING[np.dtype(dtype)], strict=True)
+@pytest.mark.parametrize("case", cases(), ids=str)
+def test_operator(case):
+    check_operator(case)
 
 
 def test_19_an_operator_is_its_reference_composition():

@@ -508,7 +508,7 @@ STEPS = {
 }
 
 
-@settings(max_examples=60)
+@settings(max_examples=3 * settings().max_examples // 5)
 @given(st.lists(st.tuples(st.sampled_from(list(STEPS)), st.integers(0, 9), st.integers(0, 9)), min_size=1, max_size=8))
 def test_07_random_programs_accumulate_rightly(program):
     """Values used any number of times, as they are and as views of one another."""

@@ -133,7 +133,7 @@ def trees(leaves):
     )
 
 
-@settings(max_examples=60)
+@settings(max_examples=3 * settings().max_examples // 5)
 @given(trees(st.integers()))
 def test_any_tree_survives(t):
     leaves, build = tree.flatten(t)

@@ -16,7 +16,7 @@ close = np.testing.assert_array_equal
 PARAMS = {"w": np.arange(6.0, dtype=np.float32).reshape(2, 3), "b": [np.zeros(2), 1.5], "n": 3, "k": np.arange(3), "none": None}
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=3 * settings().max_examples // 10)
 @given(st.lists(arrays(shapes(0, 3), st.sampled_from([np.float32, np.float64])), max_size=4))
 def test_there_and_back(leaves):
     v, unflatten = at.flatten(leaves)

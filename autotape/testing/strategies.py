@@ -1,7 +1,12 @@
-"""hypothesis strategies for shapes and arrays: sides of 0 and 1, 0-d, every memory layout, values apart from one another.
+"""hypothesis strategies for what array functions take: shapes, arrays, groups that broadcast, layouts, axes, pytrees.
 
     @given(arrays(shapes(0, 3), elements=(-2, 2)))
     def test_tanh(x): check_grads(ops.tanh, (x,))
+
+    @given(st.data())
+    def test_sum(data):
+        x = data.draw(arrays(shapes(1, 3)))
+        check_grads(functools.partial(ops.sum, **data.draw(reductions(x.shape))), (x,))
 
 Values are drawn as a whole from one seed: a numerical operator is searched by shape, layout and dtype, and an array of
 distinct values well inside its domain is worth more than hypothesis's favourite zeros and ties.
@@ -9,13 +14,27 @@ distinct values well inside its domain is worth more than hypothesis's favourite
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from hypothesis import strategies as st
 
-__all__ = ["LAYOUTS", "arrays", "broadcastable", "distinct", "shapes"]
+__all__ = [
+    "LAYOUTS",
+    "Pair",
+    "Record",
+    "arrays",
+    "axes",
+    "broadcast_views",
+    "broadcastable",
+    "distinct",
+    "groups",
+    "pytrees",
+    "reductions",
+    "shapes",
+]
 
 Shape = tuple[int, ...]
 Interval = tuple[float, float]
@@ -90,6 +109,93 @@ def arrays(
         return layout(x.astype(kind))
 
     return draw_array()
+
+
+def groups(
+    n: int,
+    dtype: Any = np.float64,
+    elements: Interval | Sequence[Interval] = (-2.0, 2.0),
+    layouts: Sequence[str] = tuple(LAYOUTS),
+    max_dims: int = 3,
+) -> st.SearchStrategy[tuple[np.ndarray, ...]]:
+    """Tuples of n arrays that broadcast together, each in a layout of its own; no two elements of a group are equal."""
+
+    @st.composite
+    def draw_group(draw: st.DrawFn) -> tuple[np.ndarray, ...]:
+        kind = draw(dtype) if isinstance(dtype, st.SearchStrategy) else dtype
+        xs = distinct(draw(st.integers(0, 2**32 - 1)), draw(broadcastable(n, max_dims)), [elements] * n)
+        return tuple(LAYOUTS[draw(st.sampled_from(layouts))](x.astype(kind)) for x in xs)
+
+    return draw_group()
+
+
+def broadcast_views(
+    shape: Shape | st.SearchStrategy[Shape], dtype: Any = np.float64, elements: Interval | Sequence[Interval] = (-2.0, 2.0)
+) -> st.SearchStrategy[np.ndarray]:
+    """Read-only arrays in which one element stands for all along some axes, whose stride is 0, as np.broadcast_to gives them.
+
+    So elements are equal there: max and sort have ties.
+    """
+
+    @st.composite
+    def draw_view(draw: st.DrawFn) -> np.ndarray:
+        whole = draw(shape) if isinstance(shape, st.SearchStrategy) else shape
+        small = tuple(1 if draw(st.booleans()) else n for n in whole)
+        return np.broadcast_to(draw(arrays(small, dtype, elements)), whole)
+
+    return draw_view()
+
+
+# ---------------------------------------------------------------- options drawn for a shape
+
+
+def axes(ndim: int, none: bool = True, several: bool = True) -> st.SearchStrategy[Any]:
+    """What `axis` may be for an array of ndim axes: an int of either sign, None if `none`, a tuple of distinct axes if `several`."""
+    one = [st.integers(-ndim, ndim - 1)] if ndim else []
+    many = st.lists(st.integers(-ndim, ndim - 1), unique_by=lambda i: i % ndim, max_size=ndim).map(tuple) if ndim else st.just(())
+    return st.one_of(*([st.none()] if none else []), *one, *([many] if several else []))
+
+
+def reductions(shape: Shape) -> st.SearchStrategy[dict[str, Any]]:
+    """The keywords {"axis": ..., "keepdims": ...} of a reduction of an array of this shape."""
+    return st.fixed_dictionaries({"axis": axes(len(shape)), "keepdims": st.booleans()})
+
+
+# ---------------------------------------------------------------- pytrees
+
+
+class Pair(NamedTuple):
+    """A named tuple among the pytrees that are drawn."""
+
+    first: Any
+    second: Any
+
+
+@dataclasses.dataclass
+class Record:
+    """A dataclass among the pytrees that are drawn."""
+
+    left: Any
+    right: Any
+
+
+def pytrees(leaves: st.SearchStrategy[Any], max_leaves: int = 6) -> st.SearchStrategy[Any]:
+    """Nested dicts, lists, tuples, named tuples (`Pair`), dataclasses (`Record`) and None with such leaves, or a leaf by itself."""
+
+    def node(children: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
+        few = st.lists(children, max_size=3)
+        return st.one_of(
+            few,
+            few.map(tuple),
+            st.dictionaries(st.sampled_from(["w", "b", "scale"]), children, max_size=3),
+            st.builds(Pair, children, children),
+            st.builds(Record, children, children),
+        )
+
+    return st.recursive(st.one_of(leaves, st.none()), node, max_leaves=max_leaves)
+
+
+# ---------------------------------------------------------------- values
 
 
 def distinct(seed: int, shapes: Sequence[Shape], elements: Sequence[Interval | Sequence[Interval]]) -> list[np.ndarray]:
