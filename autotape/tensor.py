@@ -111,11 +111,14 @@ class Tensor:
     # -- text, copies
     def __repr__(self) -> str:
         text = np.array2string(self.numpy(), separator=", ", prefix="Tensor(")
+        text += f", shape={self._shape}" if self.size == 0 and len(self._shape) > 1 else ""
         dtype = "" if self.dtype.kind in "b" or self.dtype in (np.float64, np.int64) else f", dtype={self.dtype}"
         return f"Tensor({text}{dtype}{', tracked' if is_tracked(self) else ''})"
 
     def __format__(self, spec: str) -> str:
-        return format(self.numpy().item(), spec) if spec and self.size == 1 else format(repr(self), spec)
+        if spec and self.size != 1:
+            raise TypeError(f"format {spec!r} is for one number, not for a Tensor of shape {self._shape}: use np.array2string")
+        return format(self.numpy().item(), spec) if spec else repr(self)
 
     def __copy__(self) -> Tensor:
         self._id  # noqa: B018  makes a pending value real

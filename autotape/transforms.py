@@ -90,6 +90,10 @@ class OfArguments:
         functools.update_wrapper(self, f, updated=())  # type: ignore[arg-type]  # each has a __call__
         self.f, self.argnums = f, argnums
 
+    def __repr__(self) -> str:
+        inner = self.f if isinstance(self.f, OfArguments) else getattr(self.f, "__name__", self.f)
+        return f"{self._name}({inner}, argnums={self.argnums})"
+
     @property
     def _name(self) -> str:
         return type(self).__name__

@@ -90,3 +90,22 @@ def test_tracked_tensors_do_not_pickle():
         return x
 
     assert at.grad(f)(2.0) == 1.0
+
+
+def test_an_empty_tensor_tells_its_shape():
+    assert repr(at.array(np.zeros((0, 3)))) == "Tensor([], shape=(0, 3))"
+    assert repr(at.array(np.zeros(0))) == "Tensor([])"
+
+
+def test_a_format_is_for_one_number():
+    assert f"{at.array(1.25):.1f}" == "1.2" and f"{at.array([1.25]):.1f}" == "1.2"
+    with pytest.raises(TypeError, match=r"'\.2f' is for one number, not for a Tensor of shape \(2,\)"):
+        f"{at.array([1.0, 2.0]):.2f}"
+
+
+def test_transforms_tell_their_function():
+    def energy(x):
+        return x
+
+    assert repr(at.grad(energy)) == "grad(energy, argnums=0)"
+    assert repr(at.hessian(at.grad(energy), (0, 1))) == "hessian(grad(energy, argnums=0), argnums=(0, 1))"
