@@ -106,7 +106,7 @@ class Tensor:
         return self._shape[0]
 
     def __setitem__(self, index: Any, value: Any) -> NoReturn:
-        raise TypeError("Tensors don't change in place: y = x.at[i].set(v) gives a new one (and so do .add, .multiply, .divide, .max and .min)")
+        raise TypeError("Tensors don't change in place: y = x.at[i].set(v) gives a new one (.add, .multiply, .divide, .max, .min too)")
 
     # -- text, copies
     def __repr__(self) -> str:

@@ -149,7 +149,8 @@ def dropout(x, p=0.5, *, seed=None, drop=None):
     """x with each element zeroed with probability p and the others divided by 1 - p.  Knet's dropout; Srivastava et al. 2014.
 
     `seed` is a whole number that fixes the choice, the same on every backend; None draws a fresh one.  `drop` False gives x
-    itself; None drops in training (`autotape.training`), which is while a tape records unless it is said.  p = 0 gives x and p = 1 zeros.  Raises ValueError for p outside [0, 1].
+    itself; None drops in training (`autotape.training`), which is while a tape records unless it is said.  p = 0 gives x and
+    p = 1 zeros.  Raises ValueError for p outside [0, 1].
     """
     p = real_number("dropout", "p", p)
     if not 0 <= p <= 1:  # NaN too
