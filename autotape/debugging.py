@@ -104,7 +104,7 @@ def _fault(x: Any) -> int:
     """The place in _FAULTS of what an array, a Tensor, or several in a list, hold."""
     if isinstance(x, (list, tuple)):
         return max(map(_fault, x), default=0)
-    if getattr(getattr(x, "dtype", None), "kind", "") not in ("f", "c"):
+    if not _is_array(x) or x.dtype.kind not in "fc":
         return 0
     v = _values(x)
     return 2 if np.isnan(v).any() else int(np.isinf(v).any())
@@ -119,7 +119,11 @@ def _checksum(x: Any) -> int:
     """Of an array, or several in a list; 0 of anything else."""
     if isinstance(x, list):
         return zlib.crc32(repr([_checksum(a) for a in x]).encode())
-    return zlib.crc32(_values(x).tobytes()) if hasattr(x, "dtype") and hasattr(x, "shape") and x.dtype.kind in "biufc" else 0
+    return zlib.crc32(_values(x).tobytes()) if _is_array(x) and x.dtype.kind in "biufc" else 0
+
+
+def _is_array(x: Any) -> bool:
+    return hasattr(x, "dtype") and hasattr(x, "size")  # which the shape and dtype that stand for an input have not
 
 
 def _users_line() -> str:

@@ -92,7 +92,7 @@ class Tape:
                 f"tape.gradient: the loss ({describe(loss)}) was not recorded on this tape. It must be computed inside the `with` from a "
                 "Param or from what tape.watch gave (w = w - step makes a Param a Tensor: w -= step keeps it one)"
             )
-        if loss._shape != ():
+        if loss.size != 1:
             raise TypeError(f"tape.gradient: the loss has shape {loss._shape}; a scalar is needed, such as loss.sum()")
         leaves, build = tree.flatten(sources)
         ids = [self._id_of(x, record) for x in leaves]
@@ -138,7 +138,7 @@ class Tape:
         if not wanted:
             return {}
         with self._settings.restored():
-            one = self._settings.kernels.ones((), loss.dtype)
+            one = self._settings.kernels.ones(loss._shape, loss.dtype)
             if active() is not None and (self._outer is None or loss._id in dependents(record, self._start)):
                 return walk_traced(record, [(loss._id, constant(one))], self._start, wanted)
             return walk_raw(record, [(loss._id, one)], self._start, wanted, keep=self.persistent or self._outer is not None)[0]

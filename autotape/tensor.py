@@ -236,7 +236,7 @@ def refuse_tracked(t: Tensor, what: str) -> None:
     if is_tracked(t):
         raise TypeError(
             f"{what} would drop its derivative, since t is being recorded. For the value alone use at.stop_gradient(t) or t.numpy(); "
-            "for a function of math NumPy's; to build an array of Tensors np.stack([...]) or np.concatenate; "
+            "for a function of math NumPy's; for A.dot(t) A @ t; to build an array of Tensors np.stack([...]) or np.concatenate; "
             "to put t into an array x.at[i].set(t), to fill one np.broadcast_to(t, shape)"
         )
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import functools
 import operator
 from collections.abc import Callable
+from types import MethodType
 from typing import Any
 
 import numpy as np
@@ -98,6 +99,10 @@ class OfArguments:
     def _name(self) -> str:
         return type(self).__name__
 
+    def __get__(self, instance: Any, owner: Any = None) -> Any:
+        """In a class, a method: argument 0 is the instance."""
+        return self if instance is None else MethodType(self, instance)  # type: ignore[arg-type]
+
     def _chosen(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Callable[..., Any], tuple[Any, ...]]:
         """f as a function of the arguments that argnums names, and these."""
         numbers = self._positions(len(args))
@@ -127,6 +132,8 @@ class OfArguments:
 class value_and_grad(OfArguments):
     """value_and_grad(f)(*args): the scalar f(*args), and its gradient with respect to the arguments numbered by argnums.
 
+    A scalar is a number or an array of one element, of any shape.
+
     argnums: an int (the gradient is a tree like that argument) or a tuple (a tuple of them); negative ones count from
     the end.  With has_aux f returns (value, aux), and the result is ((value, aux), gradient).  Keyword arguments are
     passed on and not differentiated.  Integer arrays, and a value that is not a scalar, raise TypeError.
@@ -150,17 +157,17 @@ class value_and_grad(OfArguments):
         return level, y, aux, self._as_asked(gradients)
 
     def _seed(self, y: Any) -> Any:
-        """The cotangent 1 of a scalar value; None if the value is a plain number, on which nothing depends."""
+        """The cotangent 1 of a value of one element; None if it is a plain number, on which nothing depends."""
         f = getattr(self.f, "__name__", "the function")
         if not isinstance(y, (Tensor, *NUMBERS, np.ndarray, np.generic)):
             hint = "; with has_aux=True a function may return (value, aux)" if isinstance(y, tuple) else ""
             raise TypeError(f"{self._name}: {f} returned {describe(y)}; a scalar is needed{hint}")
         value = y if isinstance(y, Tensor) else np.asarray(y)
-        if value.shape != ():
+        if value.size != 1:
             raise TypeError(f"{self._name}: {f} returned shape {value.shape}; a scalar is needed, such as its sum (vjp takes any shape)")
         if value.dtype.kind == "c":
             raise TypeError(f"{self._name}: {f} returned a complex number; a real scalar is needed")
-        return backend.kernels().ones((), y.dtype) if isinstance(y, Tensor) and y._id >= 0 else None
+        return backend.kernels().ones(y.shape, y.dtype) if isinstance(y, Tensor) and y._id >= 0 else None
 
 
 class grad(value_and_grad):

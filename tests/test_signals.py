@@ -465,3 +465,33 @@ def test_accumulate():
             ufunc.accumulate(at.array(x), axis=None)
     ties = at.jacobian(np.maximum.accumulate)(np.array([2.0, 2.0, 1.0, 2.0]))
     close(ties.sum(1), 1)
+
+
+def test_logaddexp_reduce_is_a_stable_logsumexp():
+    x = np.array([[1000.0, 1001.0, -np.inf], [-np.inf, -np.inf, -np.inf]])
+    for axis in (0, 1, -1):
+        np.testing.assert_allclose(np.logaddexp.reduce(at.array(x), axis=axis).numpy(), np.logaddexp.reduce(x, axis=axis))
+    np.testing.assert_array_equal(at.grad(lambda x: np.sum(np.logaddexp.reduce(x, axis=1)[:1]))(x)[1], [0, 0, 0])
+    assert np.logaddexp.reduce(at.array(np.zeros((0, 2)))).numpy().tolist() == [-np.inf, -np.inf]
+
+
+def test_einsum_by_lists_of_axes():
+    x, m = np.arange(6.0).reshape(2, 3), np.arange(12.0).reshape(3, 4)
+    for args in ((x, [0, 1], m, [1, 2], [0, 2]), (x, [0, 1], m, [1, 2]), (x, [..., 5], m, [5, 51], [51, ...]), (x, [0, 0 + 1], [1])):
+        np.testing.assert_allclose(np.einsum(at.array(args[0]), *args[1:]).numpy(), np.einsum(*args))
+        check_grads(lambda x, args=args: np.einsum(x, *args[1:]), (x,))
+    for args in ((x, [0, 60]), (x, "ij", m), (x, [0.5, 1])):
+        with pytest.raises(TypeError, match="einsum: it takes text and arrays, or each array"):
+            np.einsum(at.array(args[0]), *args[1:])
+
+
+def test_elements_in_fortran_order():
+    x = np.arange(12.0).reshape(3, 4)
+    t = at.array(x)
+    for found, expected in (
+        (t.reshape(2, -1, order="F"), x.reshape(2, -1, order="F")), (np.reshape(t, 12, order="F"), np.reshape(x, 12, order="F")),
+        (t.ravel("F"), x.ravel("F")), (np.ravel(t, order="F"), x.ravel("F")), (t.flatten("F"), x.flatten("F")),
+    ):  # fmt: skip
+        np.testing.assert_array_equal(found.numpy(), expected)
+    with pytest.raises(TypeError, match=r"np.ravel of a Tensor: order must be 'C' or 'F', not 'K'"):
+        np.ravel(t, order="K")

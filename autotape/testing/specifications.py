@@ -216,7 +216,7 @@ ELEMENTWISE = [
 ]
 
 REDUCING = [
-    *reducing("array", "mean prod max min var std any all root_sum_square root_sum_power ptp nanmean nanmax nanmin"),
+    *reducing("array", "mean prod max min var std any all root_sum_square root_sum_power ptp logsumexp nanmean nanmax nanmin"),
     *reducing("array", "sum nansum count_nonzero", sizes=(0, 1, 2, 3)),
     *(Case(f"array.{name}", (NONZERO,), keywords=along_one) for name in ("cumsum", "cumprod")),
     *(Case(f"array.{name}", (NONZERO,), keywords=along_one, sizes=(1, 2, 3)) for name in ("argmax", "argmin")),

@@ -24,7 +24,7 @@ The files, each importing only from those above it:
     parts            ldexp frexp modf nextafter spacing, real imag conjugate angle
     joining          concatenate stack block append split pad repeat flip rot90 roll ...
     choosing         compress extract select choose insert delete
-    reductions       sum mean var std prod max min any all argmax argmin
+    reductions       sum mean logsumexp var std prod max min any all argmax argmin
     cumulative       cumsum cumprod cumulative_sum cumulative_prod
     summaries        ptp average count_nonzero nansum nanmean nanvar nanmax nanargmax ...
     sorting          sort argsort partition argpartition lexsort searchsorted digitize
@@ -179,7 +179,7 @@ from .parts import angle, conjugate, frexp, imag, ldexp, modf, nextafter, real, 
 from .polynomials import poly, polyadd, polyder, polydiv, polygrid2d, polyint, polymul, polysub, polyval, polyval2d
 from .products import cross, kron, matrix_power, matvec, multi_dot, vdot, vecdot, vecmat
 from .quantiles import median, nanmedian, nanpercentile, nanquantile, percentile, quantile
-from .reductions import all, any, argmax, argmin, max, mean, min, prod, std, sum, var
+from .reductions import all, any, argmax, argmin, logsumexp, max, mean, min, prod, std, sum, var
 from .shapes import (
     atleast_1d,
     atleast_2d,
@@ -226,23 +226,23 @@ __all__ = [
     "arctan", "arctan2", "arctanh", "argmax", "argmin", "argpartition", "argsort", "array_equal", "array_split", "astype", "atleast_1d",
     "atleast_2d", "atleast_3d", "average", "bincount", "bitwise_and", "bitwise_or", "bitwise_xor", "block", "broadcast_arrays",
     "broadcast_to", "cbrt", "ceil", "cholesky", "choose", "clip", "column_stack", "compress", "concatenate", "cond", "conjugate",
-    "convolve", "copysign", "corrcoef", "correlate", "cos", "cosh", "count_nonzero", "cov", "cross", "cumprod", "cumsum", "cumulative_prod",
-    "cumulative_sum", "deg2rad", "degrees", "delete", "det", "diag", "diagflat", "diagonal", "diff", "digitize", "divide", "divmod", "dot",
-    "dsplit", "dstack", "ediff1d", "eigh", "eigvalsh", "einsum", "equal", "exp", "exp2", "expand_dims", "expm1", "extract", "fabs", "flip",
-    "fliplr", "flipud", "float_power", "floor", "floor_divide", "fmax", "fmin", "fmod", "frexp", "full_like", "geomspace", "getitem",
-    "gradient", "greater", "greater_equal", "heaviside", "histogram", "histogram2d", "histogram_bin_edges", "histogramdd", "hsplit",
-    "hstack", "hypot", "i0", "i1", "imag", "index_add", "index_set", "inner", "insert", "interp", "inv", "invert", "isclose", "isfinite",
-    "isinf", "isnan", "kron", "ldexp", "less", "less_equal", "lexsort", "linspace", "log", "log1p", "log2", "log10", "logaddexp",
-    "logaddexp2", "logical_and", "logical_not", "logical_or", "logical_xor", "logspace", "matmul", "matrix_norm", "matrix_power",
-    "matrix_rank", "matrix_transpose", "matvec", "max", "maximum", "mean", "median", "meshgrid", "min", "minimum", "modf", "moveaxis",
-    "multi_dot", "multiply", "nan_to_num", "nanargmax", "nanargmin", "nancumprod", "nancumsum", "nanmax", "nanmean", "nanmedian", "nanmin",
-    "nanpercentile", "nanprod", "nanquantile", "nanstd", "nansum", "nanvar", "negative", "nextafter", "norm", "not_equal", "ones_like",
-    "outer", "pad", "partition", "percentile", "pinv", "poly", "polyadd", "polyder", "polydiv", "polygrid2d", "polyint", "polymul",
-    "polysub", "polyval", "polyval2d", "positive", "power", "prod", "ptp", "qr", "quantile", "rad2deg", "radians", "ravel", "real",
-    "real_if_close", "reciprocal", "remainder", "repeat", "reshape", "resize", "roll", "rollaxis", "rot90", "round", "scatter_add",
-    "scatter_along_axis", "searchsorted", "select", "sign", "signbit", "sin", "sinc", "sinh", "sliding_window_view", "slogdet", "solve",
-    "sort", "spacing", "split", "sqrt", "square", "squeeze", "stack", "std", "subtract", "sum", "sum_to", "svd", "svdvals", "swapaxes",
-    "take", "take_along_axis", "tan", "tanh", "tensordot", "tensorinv", "tensorsolve", "tile", "trace", "transpose", "trapezoid", "tril",
-    "trim_zeros", "triu", "trunc", "unique", "unique_all", "unique_counts", "unique_inverse", "unique_values", "unstack", "unwrap",
-    "vander", "var", "vdot", "vecdot", "vecmat", "vector_norm", "vsplit", "vstack", "where", "zeros_like",
+    "convolve", "copysign", "corrcoef", "correlate", "cos", "cosh", "count_nonzero", "cov", "cross", "cumprod", "cumsum",
+    "cumulative_prod", "cumulative_sum", "deg2rad", "degrees", "delete", "det", "diag", "diagflat", "diagonal", "diff", "digitize",
+    "divide", "divmod", "dot", "dsplit", "dstack", "ediff1d", "eigh", "eigvalsh", "einsum", "equal", "exp", "exp2", "expand_dims", "expm1",
+    "extract", "fabs", "flip", "fliplr", "flipud", "float_power", "floor", "floor_divide", "fmax", "fmin", "fmod", "frexp", "full_like",
+    "geomspace", "getitem", "gradient", "greater", "greater_equal", "heaviside", "histogram", "histogram2d", "histogram_bin_edges",
+    "histogramdd", "hsplit", "hstack", "hypot", "i0", "i1", "imag", "index_add", "index_set", "inner", "insert", "interp", "inv", "invert",
+    "isclose", "isfinite", "isinf", "isnan", "kron", "ldexp", "less", "less_equal", "lexsort", "linspace", "log", "log1p", "log2", "log10",
+    "logaddexp", "logaddexp2", "logical_and", "logical_not", "logical_or", "logical_xor", "logspace", "logsumexp", "matmul", "matrix_norm",
+    "matrix_power", "matrix_rank", "matrix_transpose", "matvec", "max", "maximum", "mean", "median", "meshgrid", "min", "minimum", "modf",
+    "moveaxis", "multi_dot", "multiply", "nan_to_num", "nanargmax", "nanargmin", "nancumprod", "nancumsum", "nanmax", "nanmean",
+    "nanmedian", "nanmin", "nanpercentile", "nanprod", "nanquantile", "nanstd", "nansum", "nanvar", "negative", "nextafter", "norm",
+    "not_equal", "ones_like", "outer", "pad", "partition", "percentile", "pinv", "poly", "polyadd", "polyder", "polydiv", "polygrid2d",
+    "polyint", "polymul", "polysub", "polyval", "polyval2d", "positive", "power", "prod", "ptp", "qr", "quantile", "rad2deg", "radians",
+    "ravel", "real", "real_if_close", "reciprocal", "remainder", "repeat", "reshape", "resize", "roll", "rollaxis", "rot90", "round",
+    "scatter_add", "scatter_along_axis", "searchsorted", "select", "sign", "signbit", "sin", "sinc", "sinh", "sliding_window_view",
+    "slogdet", "solve", "sort", "spacing", "split", "sqrt", "square", "squeeze", "stack", "std", "subtract", "sum", "sum_to", "svd",
+    "svdvals", "swapaxes", "take", "take_along_axis", "tan", "tanh", "tensordot", "tensorinv", "tensorsolve", "tile", "trace", "transpose",
+    "trapezoid", "tril", "trim_zeros", "triu", "trunc", "unique", "unique_all", "unique_counts", "unique_inverse", "unique_values",
+    "unstack", "unwrap", "vander", "var", "vdot", "vecdot", "vecmat", "vector_norm", "vsplit", "vstack", "where", "zeros_like",
 ]  # fmt: skip

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import functools
 import string
+from operator import index
 
 import numpy as np
 
@@ -19,13 +20,24 @@ from .shapes import broadcast_to, reshape, shape_of, sum_to, under_name
 
 
 def einsum(subscripts, *operands):
-    """Sums of products over named axes: einsum("ij,jk->ik", a, b) is a @ b.  See numpy.einsum.
+    """Sums of products over named axes: einsum("ij,jk->ik", a, b) is a @ b, and so is einsum(a, [0, 1], b, [1, 2], [0, 2]).
 
-    Raises TypeError for the form with lists of axes, ValueError for subscripts that don't fit.
+    See numpy.einsum.  Raises ValueError for subscripts that don't fit.
     """
     if not isinstance(subscripts, str):
-        raise TypeError('einsum: subscripts must be text, as in einsum("ij,jk->ik", a, b), not lists of axes')
+        subscripts, operands = as_text(subscripts, *operands)
     return under_name("einsum", contraction, *operands, subscripts=explicit(subscripts, tuple(len(shape_of(x)) for x in operands)))
+
+
+def as_text(*parts):
+    """The form with lists of axes, (a, [0, 1], b, [1, 2], [0, 2]), as text and operands."""
+    operands, lists = parts[: len(parts) // 2 * 2 : 2], [*parts[1::2], *(parts[-1:] if len(parts) % 2 else ())]
+    try:
+        terms = ["".join("..." if i is Ellipsis else string.ascii_letters[index(i)] for i in axes) for axes in lists]
+    except (TypeError, IndexError) as e:
+        raise TypeError(f"einsum: it takes text and arrays, or each array and then a list of its axes, numbered from 0 to 51: {e}") from e
+    inputs, output = terms[: len(operands)], terms[len(operands) :]
+    return ",".join(inputs) + "".join(f"->{term}" for term in output), operands
 
 
 @operator

@@ -39,9 +39,14 @@ def unpacked(args):
     return args[0] if len(args) == 1 else args
 
 
-def reshape(x, *shape):
+def reshape(x, *shape, order="C"):
     """x in another shape, x.reshape(2, 3) or x.reshape((2, 3)); one entry may be -1 for what is left."""
-    return shapes.reshape(x, unpacked(shape))
+    return shapes.in_order("reshape", x, unpacked(shape), order)
+
+
+def ravel(x, order="C"):
+    """x in one axis."""
+    return shapes.in_order("ravel", x, -1, order)
 
 
 def transpose(x, *axes):
@@ -127,14 +132,14 @@ METHODS: dict[str, Any] = {
     "cumsum": cumulative.cumsum,
     "diagonal": diagonals.diagonal,
     "dot": linear.dot,
-    "flatten": shapes.ravel,
+    "flatten": ravel,
     "max": reductions.max,
     "mean": reductions.mean,
     "min": reductions.min,
     "nonzero": nonzero,
     "partition": changing("partition"),
     "prod": reductions.prod,
-    "ravel": shapes.ravel,
+    "ravel": ravel,
     "repeat": joining.repeat,
     "reshape": reshape,
     "round": arithmetic.round,

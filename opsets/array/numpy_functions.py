@@ -32,6 +32,7 @@ REDUCTIONS = {
     np.add: reductions.sum,
     np.logical_and: reductions.all,
     np.logical_or: reductions.any,
+    np.logaddexp: reductions.logsumexp,
     np.maximum: reductions.max,
     np.minimum: reductions.min,
     np.multiply: reductions.prod,
@@ -43,18 +44,12 @@ REDUCTIONS = {
 
 @numpy_function(np.reshape)
 def _(a, shape, order="C"):
-    return shapes.reshape(in_c_order("np.reshape", a, order), shape)
+    return shapes.in_order("np.reshape", a, shape, order)
 
 
 @numpy_function(np.ravel)
 def _(a, order="C"):
-    return shapes.ravel(in_c_order("np.ravel", a, order))
-
-
-def in_c_order(name, a, order):
-    if order != "C":
-        raise TypeError(f"{name} of a Tensor takes its elements in C order, not order={order!r}: transpose it first")
-    return a
+    return shapes.in_order("np.ravel", a, -1, order)
 
 
 @numpy_function(np.copy)

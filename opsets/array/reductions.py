@@ -1,4 +1,4 @@
-"""Reductions over an axis, several, or all: sum mean var std prod max min any all argmax argmin.
+"""Reductions over an axis, several, or all: sum mean logsumexp var std prod max min any all argmax argmin.
 
 `axis` is None (all), an int or a tuple of ints; keepdims keeps the reduced axes as 1.  A rule works on cotangents and
 results that have those axes back, which broadcast to x.
@@ -12,11 +12,14 @@ import numpy as np
 from numpy.lib.array_utils import normalize_axis_tuple
 
 from autotape import kernels, operator
+from autotape.transforms import stop_gradient
 
 from .arithmetic import absolute, sign, subtract, where
 from .creation import astype, ones_like
+from .functions import exp, log
 from .indexing import getitem
 from .joining import flip, pad_with
+from .logic import isfinite
 from .shapes import broadcast_to, expand_dims, inverse, reshape, shape_of, transpose
 
 # ---------------------------------------------------------------- axes
@@ -89,6 +92,17 @@ def mean(x, axis=None, keepdims=False):
 def _(dy, x_shape, axis, keepdims):
     share = 1 / (count(x_shape, axis) or 1)  # float16 has it where it has no number as large as the count
     return broadcast_to(kept(dy, x_shape, axis, keepdims) * share, x_shape)
+
+
+def logsumexp(x, axis=None, keepdims=False):
+    """log(sum(exp(x))) over `axis` without overflow: np.logaddexp.reduce.  Where all elements are -inf its derivatives are 0."""
+    if not count(shape_of(x), axis):
+        return sum(x, axis, keepdims) - math.inf
+    top = stop_gradient(max(x, axis, True))
+    top = where(isfinite(top), top, 0)
+    total = sum(exp(subtract(x, top)), axis, True)
+    y = where(total == 0, -math.inf, top + log(where(total == 0, 1, total)))
+    return y if keepdims else sum(y, axis)  # over axes of length 1
 
 
 # ---------------------------------------------------------------- spread

@@ -113,6 +113,15 @@ def inverse(axes) -> tuple[int, ...]:
 # ---------------------------------------------------------------- compositions
 
 
+def in_order(name: str, x, shape, order):
+    """reshape, for the public function of that name, of x's elements in C order, or with the first axis fastest for "F"."""
+    if order == "C":
+        return reshape(x, shape)
+    if order == "F":
+        return transpose(reshape(transpose(x), whole_shape(shape, x)[::-1]))
+    raise TypeError(f"{name} of a Tensor: order must be 'C' or 'F', not {order!r}, since it may lie in memory in any way")
+
+
 def ravel(x):
     """x in one axis, in C order."""
     return reshape(x, (-1,))
