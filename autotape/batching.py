@@ -4,7 +4,8 @@ A backward rule that runs on a batched cotangent gives the cotangents of all row
 nothing of it: `dy.shape` hides the axis, and the kernels below put it where the plain kernel wants it.  A kernel that
 has no such form here runs row by row.  Only kernels of the contract are used, so this holds on every backend.
 
-Arrays without the axis are *plain*: the same for every row.
+Arrays without the axis are *plain*: the same for every row.  A rule that looks at values, or leans on NumPy, can't run so:
+then `NeedsValues` is raised, and whoever walks goes row by row.
 """
 
 from __future__ import annotations
@@ -21,11 +22,14 @@ from numpy.lib.array_utils import normalize_axis_tuple
 from .backends.kernels import Array, Geometry, Kernels, Shape
 
 
+class NeedsValues(AttributeError):
+    """Something asked for the values of a batched array, of which there are as many as rows."""
+
+
 class Batched:
     """An array of `rows` arrays, or (rows is None) one that counts for every row."""
 
     __slots__ = ("data", "kernels", "rows", "shape")
-    __array_ufunc__ = None  # NumPy leaves `ndarray * batched` to us
     __hash__ = object.__hash__
 
     def __init__(self, data: Array, kernels: BatchedKernels, rows: int | None) -> None:
@@ -46,6 +50,21 @@ class Batched:
 
     def __neg__(self) -> Any:
         return self.kernels.negative(self)
+
+    def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **options: Any) -> Any:
+        """ndarray * batched, which NumPy brings here."""
+        kernel = getattr(self.kernels, ufunc.__name__, None)
+        if kernel is None or method != "__call__" or options:
+            raise NeedsValues(ufunc.__name__)
+        return kernel(*inputs)
+
+    def __getattr__(self, name: str) -> Any:
+        raise NeedsValues(name)
+
+    def _needs_values(self, *_: Any, **__: Any) -> Any:
+        raise NeedsValues("the values of a batched array")
+
+    __array__ = __array_function__ = __getitem__ = __bool__ = __float__ = __int__ = __len__ = __iter__ = _needs_values
 
 
 def _python_operator(kernel: str, swapped: bool) -> Callable[[Batched, Any], Any]:
@@ -131,7 +150,9 @@ class BatchedKernels:
         return None if raw is None else Batched(raw, self, None)
 
     def to_numpy(self, x: Any) -> Any:
-        return self.base.to_numpy(x.data)
+        if _rows(x) is not None:
+            raise NeedsValues("the values of a batched array")
+        return self.base.to_numpy(self._plain(x))
 
     def scalar(self, value: complex, dtype: Any) -> Batched:
         return Batched(self.base.scalar(value, dtype), self, None)
@@ -285,10 +306,12 @@ def _parts(index: Any) -> tuple[Any, ...]:
 def _is_apart(index: Any) -> bool:
     """Whether arrays of an index, among which its numbers count then, have a slice, None or an ellipsis between them; or one is batched."""
     advanced = [not (i is None or i is Ellipsis or isinstance(i, slice)) for i in _parts(index)]
+    if any(isinstance(i, (bool, np.bool_)) for i in _parts(index)):
+        return True  # an axis of its own
     if not any(a and not isinstance(i, (int, np.integer)) for a, i in zip(advanced, _parts(index), strict=True)):
         return False
     first, last = advanced.index(True), len(advanced) - advanced[::-1].index(True)
-    return not all(advanced[first:last]) or _rows(index) is not None or any(isinstance(i, (bool, np.bool_)) for i in _parts(index))
+    return not all(advanced[first:last]) or _rows(index) is not None
 
 
 @form("take_along_axis")

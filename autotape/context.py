@@ -52,6 +52,10 @@ class using:
     def _disorder(self) -> Exception:
         return RuntimeError("contexts were left in another order than entered (a generator suspended inside a `with`?)")
 
+    def _another(self) -> using:
+        """One like this, to enter."""
+        return using(*self._settings)
+
     def __call__(self, f: F) -> F:
         """As a decorator: every call of f runs under the settings.  Raises TypeError for a generator or async function."""
         if inspect.isgeneratorfunction(f) or inspect.iscoroutinefunction(f) or inspect.isasyncgenfunction(f):
@@ -59,7 +63,7 @@ class using:
 
         @functools.wraps(f)
         def run(*args: Any, **kwargs: Any) -> Any:
-            with using(*self._settings):
+            with self._another():
                 return f(*args, **kwargs)
 
         return run  # type: ignore[return-value]

@@ -31,6 +31,7 @@ class Declaration:
     eager: Callable[..., Any]  # the same, but never deferred
     code: int  # of its entries on a tape
     namespace: dict[str, Any]  # of its generated code
+    is_users = False  # its steps run rules, not a user's function
 
     def __init__(
         self,

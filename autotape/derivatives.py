@@ -15,10 +15,10 @@ import numpy as np
 
 from . import backend, tree
 from .backends.kernels import Array
-from .batching import Batched, batched
+from .batching import Batched, NeedsValues, batched
 from .level import Level
 from .tape import Record
-from .tensor import Tensor, constant, describe
+from .tensor import Tensor, backend_of, constant, describe
 from .transforms import OfArguments, grad, run_vjp, vjp
 from .walk import walk_raw, walk_traced
 
@@ -34,17 +34,21 @@ def jvp(f: Callable[..., Any], x: Any, v: Any) -> Any:
     _check_direction("jvp", x, v)
     y, pull = vjp(f, x)
     floats, build = _floats(y)
-    _, transpose = vjp(lambda us: pull(build(us))[0], [0 * u for u in floats])
+    if not floats:
+        return y, build([])
+    _, transpose = vjp(lambda us: pull(build(us))[0], [_zero(u) for u in floats])
     (dys,) = transpose(v)
     return y, build(dys)
 
 
 def _check_direction(name: str, x: Any, v: Any) -> None:
-    """Raise ValueError unless v is a tree like x, of the same shapes."""
+    """Raise unless v is a tree like x, of the same shapes, and real where x is."""
 
     def check(x: Any, v: Any) -> None:
         if hasattr(x, "shape") and (shape := np.shape(v)) != x.shape:
             raise ValueError(f"{name}: v has shape {shape} where x has shape {x.shape}")
+        if _kind(v) == "c" and _kind(x) != "c":
+            raise TypeError(f"{name}: v is complex where x is real")
 
     try:
         tree.map(check, x, v)
@@ -52,14 +56,27 @@ def _check_direction(name: str, x: Any, v: Any) -> None:
         raise ValueError(str(e).replace("tree.map", f"{name}: v is no tree like x")) from e
 
 
+def _kind(x: Any) -> str:
+    """The kind of an array's or number's dtype, "f" for floats; "" for what is neither."""
+    kind: str = np.dtype(type(x)).kind if type(x) in (bool, int, float, complex) else getattr(getattr(x, "dtype", None), "kind", "")
+    return kind
+
+
+def _zero(x: Any) -> Any:
+    """0 in x's shape and type."""
+    if isinstance(x, Tensor):
+        return constant(backend_of(x._array).zeros(x._shape, x.dtype))
+    return type(x)(0) if isinstance(x, (int, float, complex, np.generic)) else backend_of(x).zeros(x.shape, x.dtype)
+
+
 def _floats(y: Any) -> tuple[list[Any], tree.Build]:
-    """The float leaves of a tree, and how to build one like it of others, in which what is no float is 0."""
+    """The float leaves of a tree, and how to build one like it of others, in which numbers that are no floats are 0."""
     leaves, build = tree.flatten(y)
-    at = [i for i, leaf in enumerate(leaves) if isinstance(leaf, float) or getattr(getattr(leaf, "dtype", None), "kind", "") in ("f", "c")]
+    at = [i for i, leaf in enumerate(leaves) if _kind(leaf) in ("f", "c")]
 
     def build_like(floats: Any) -> Any:
         given = dict(zip(at, floats, strict=True))
-        return build([given[i] if i in given else 0 * leaf if hasattr(leaf, "dtype") else leaf for i, leaf in enumerate(leaves)])
+        return build([given[i] if i in given else _zero(leaf) if _kind(leaf) else leaf for i, leaf in enumerate(leaves)])
 
     return [leaves[i] for i in at], build_like
 
@@ -106,16 +123,24 @@ def _rows(level: Level, y: Tensor, n: int) -> Iterable[list[Any]]:
     record = level.record
     if level.is_tracked(None, y._id):
         for i in range(n):
-            found = walk_traced(record, [(y._id, constant(_units(k, y, range(i, i + 1))).reshape(y._shape))], level.base, ids)
+            found = walk_traced(record, [(y._id, constant(k.reshape(_units(k, y, range(i, i + 1)), y._shape)))], level.base, ids)
             yield [np.expand_dims(_present(found[v._id], v, k), 0) for v in level.variables]
         return
-    table = batched(k)
     step = min(n, max(1, _ROOM // max(_largest(record, level.base, k), y.size * y.dtype.itemsize)))
-    for start in range(0, n, step):
+    start, table = 0, batched(k)
+    while start < n:
         rows = range(start, min(start + step, n))
-        with backend.use_kernels(table):
-            found, _ = walk_raw(record, [(y._id, Batched(_units(k, y, rows), table, len(rows)))], level.base, ids, keep=True)
-        yield [k.copy(table.full_rows(_present(found[v._id], v, k), len(rows))) for v in level.variables]
+        units = _units(k, y, rows)
+        try:
+            with backend.use_kernels(table):
+                found, _ = walk_raw(record, [(y._id, Batched(units, table, len(rows)))], level.base, ids, keep=True)
+            yield [k.copy(table.full_rows(_present(found[v._id], v, k), len(rows))) for v in level.variables]
+            start = rows.stop
+        except NeedsValues:
+            for i in rows:
+                found, _ = walk_raw(record, [(y._id, k.reshape(k.getitem(units, i - start), y._shape))], level.base, ids, keep=True)
+                yield [k.reshape(k.copy(_present(found[v._id], v, k)), (1, *v._shape)) for v in level.variables]
+            start, step = rows.stop, n
 
 
 def _units(k: Any, y: Tensor, rows: range) -> Array:

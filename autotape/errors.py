@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from numpy.exceptions import AxisError
 from numpy.linalg import LinAlgError
 
 
@@ -17,7 +18,10 @@ class TapeError(RuntimeError):
     """A tape used up, left in the wrong order, or met from another thread or task."""
 
 
-_KINDS = (OperatorError, LinAlgError, ValueError, TypeError, IndexError, FloatingPointError, ZeroDivisionError, OverflowError, MemoryError)
+_KINDS = (
+    OperatorError, LinAlgError, AxisError, ValueError, TypeError,
+    IndexError, FloatingPointError, ZeroDivisionError, OverflowError, MemoryError,
+)
 
 
 def annotated(e: Exception, where: str) -> Exception:

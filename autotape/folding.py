@@ -11,8 +11,11 @@ and walks through what that records, a custom gradient calls its rule.
 from __future__ import annotations
 
 import functools
+import weakref
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from enum import Enum
+from threading import get_ident
 from typing import Any, NamedTuple, TypeVar
 
 from . import backend, random, tree
@@ -25,10 +28,11 @@ from .tape import (
     Settings,
     active,
     forget,
+    home,
     inputs_of,
-    is_training,
     new_code,
     recording,
+    said_of_training,
     training,
 )
 from .tensor import Tensor, adopt, constant, describe
@@ -44,6 +48,7 @@ class Kind(NamedTuple):
     raw: Callable[..., None]
     traced: Callable[..., None]
     variadic: bool = True
+    is_users: bool = True
 
     def step(self, traced: bool) -> Callable[..., None]:
         return self.traced if traced else self.raw
@@ -53,19 +58,38 @@ class Call:
     """One call of a function: its arguments, and what else its result hangs on, so that it can run again."""
 
     def __init__(self, f: Callable[..., Any], args: Any, kwargs: Any, record: Record) -> None:
-        self.f, self.args, self.kwargs, self.record = f, args, kwargs, record
-        self.settings, self.training, self.seeds = Settings.now(), is_training(), list[int]()
+        self.f, self._record = f, weakref.ref(record)  # which holds this entry: no cycle
+        self.args, self.kwargs = _copied((args, kwargs))
+        self.settings, self.training, self.seeds = Settings.now(), said_of_training(), list[int]()
         self.watched = list(record.watched)  # which variable each Param is
+        self.shapes: list[Any] = []  # of a checkpoint's results
+
+    def __repr__(self) -> str:
+        return getattr(self.f, "__name__", repr(self.f))
+
+    @property
+    def record(self) -> Record:
+        record = self._record()
+        assert record is not None  # it is being walked
+        return record
 
     def run(self) -> Any:
         """For the first time."""
         with random.noted(self.seeds):
-            return real(self.f(*self.args, **self.kwargs))
+            return self._result()
 
     def run_again(self) -> Any:
         """As it ran then, recorded at the end of its tape."""
         with self.settings.restored(), self._pinned(), random.replayed(self.seeds), recording(self.record):
-            return real(self.f(*self.args, **self.kwargs))
+            return self._result()
+
+    def _result(self) -> Any:
+        args, kwargs = _copied((self.args, self.kwargs))
+        y = self.f(*args, **kwargs)
+        for leaf in tree.leaves(y):
+            if isinstance(leaf, Tensor):
+                leaf._id  # noqa: B018  makes a pending result real
+        return y
 
     @contextmanager
     def _pinned(self) -> Iterator[None]:
@@ -77,19 +101,33 @@ class Call:
             self.record.watched = before
 
 
-def real(y: Any) -> Any:
-    """A tree of results, none of them pending."""
-    for t in tree.leaves(y):
-        if isinstance(t, Tensor):
-            t._id  # noqa: B018
-    return y
+def _copied(x: Any) -> Any:
+    """A tree with containers of its own: a function that changes those it was given changes nothing here."""
+    return tree.map(lambda leaf: leaf, x)
 
 
-def used(record: Record, start: int) -> tuple[list[int], set[int]]:
-    """The ids before `start` that entries from there on refer to, and the variables among these entries that are Params."""
-    params = {leaf._id for level in record.watched for leaf in level.values() if leaf._id >= start}
-    ids = {i for k, entry in enumerate(record[start - record.base :], start) for i in inputs_of(entry, k) if record.base <= i < start}
-    return sorted(ids | params), params
+_PLAIN = (int, float, complex, str, bytes, slice, range, Enum, Param)
+
+
+def _check_leaves(call: Call, y: Any) -> None:
+    """Raise TypeError if a result holds an object that may hide a Tensor."""
+    for leaf in tree.leaves(y):
+        if not (hasattr(leaf, "dtype") or callable(leaf) or isinstance(leaf, _PLAIN)):
+            raise TypeError(f"{call}: it returned {describe(leaf)}, in which a Tensor would be lost; at.tree.register makes it a tree")
+
+
+def met(record: Record, start: int) -> set[int]:
+    """The ids, from `start` on, of Params that were met there first."""
+    return {leaf._id for level in record.watched for leaf in level.values() if leaf._id >= start}
+
+
+def used(record: Record, start: int, results: Any) -> list[int]:
+    """The ids from before `start`, and of Params met since, that the Tensors among `results` come from."""
+    params, reached = met(record, start), {t._id for t in results if isinstance(t, Tensor) and t._id >= record.base}
+    for k in range(record.end - 1, start - 1, -1):
+        if k in reached and k not in params:
+            reached.update(i for i in inputs_of(record[k - record.base], k) if i >= record.base)
+    return sorted(i for i in reached if i < start or i in params)
 
 
 def fold(record: Record, start: int, code: int, ids: list[int], keep: set[int], call: Any, results: list[Tensor]) -> list[Tensor]:
@@ -116,7 +154,8 @@ def checkpoint(f: F) -> F:
 
     Of a loop of n steps, in sqrt(n) checkpointed pieces of sqrt(n) steps each, about 2 sqrt(n) states are kept instead of n.
     What f closes over, Tensors and Params, is differentiated too.  Dropout and math mode are the same in both runs; other
-    effects of f happen twice.
+    effects of f happen twice, and it gets copies of the containers among its arguments.  What it reads must be the same when
+    it runs again: a loop's variable that it closes over is not (make it an argument), and raises TapeError.
     """
 
     @functools.wraps(f)
@@ -127,14 +166,18 @@ def checkpoint(f: F) -> F:
         settle(record)  # what is pending outside must not become real inside
         start, call = record.end, Call(f, args, kwargs, record)
         y = call.run()
-        ids, params = used(record, start)
+        _check_leaves(call, y)
         leaves, build = tree.flatten(y)
+        params = met(record, start)
         places = inner_results(leaves, start, params)
-        if not places:
+        results = [leaves[i] for i in places]
+        call.shapes = [t._shape for t in results]
+        ids = used(record, start, results)
+        if places:
+            for i, t in zip(places, fold(record, start, _CHECKPOINT, ids, params, call, results), strict=True):
+                leaves[i] = t
+        else:
             forget(record, start, record.end, params)
-            return y
-        for i, t in zip(places, fold(record, start, _CHECKPOINT, ids, params, call, [leaves[i] for i in places]), strict=True):
-            leaves[i] = t
         return build(leaves)
 
     return run  # type: ignore[return-value]
@@ -145,23 +188,27 @@ def inner_results(leaves: list[Any], start: int, params: set[int]) -> list[int]:
     return [i for i, t in enumerate(leaves) if isinstance(t, Tensor) and t._id >= start and t._id not in params]
 
 
-def _again(call: Call, gs: Any) -> tuple[int, list[tuple[int, Any]]]:
-    """Run a checkpoint again: where its entries start, and the cotangents of its results there."""
-    start = call.record.end
+def _again(entry: Any, gs: Any) -> tuple[Call, int, list[tuple[int, Any]]]:
+    """Run a checkpoint again: its call, where its entries start, and the cotangents of its results there."""
+    _, ids, call = entry
+    record, start = call.record, call.record.end
     leaves = tree.leaves(call.run_again())
-    places = inner_results(leaves, start, set())
-    if len(places) != len(gs):
-        raise TapeError(f"the function recorded {len(places)} results when it ran again, not {len(gs)}: it must do the same each time")
-    return start, [(leaves[i]._id, g) for i, g in zip(places, gs, strict=True) if g is not None]
+    results = [leaves[i] for i in inner_results(leaves, start, set())]
+    if used(record, start, results) != ids or [t._shape for t in results] != call.shapes:
+        raise TapeError(
+            f"{call}: a checkpointed function did not do the same when it ran again. What it reads must be its arguments, or be as it "
+            "was: a loop's variable that it closes over changes (make it an argument)"
+        )
+    return call, start, [(t._id, g) for t, g in zip(results, gs, strict=True) if g is not None]
 
 
 def _checkpoint_raw(gs: Any, entry: Any, G: Any, base: int, own: set[int]) -> None:
-    start, seeds = _again(call := entry[2], gs)
+    call, start, seeds = _again(entry, gs)
     walk_on_raw(call.record, start, seeds, G, base, own)
 
 
 def _checkpoint_traced(gs: Any, entry: Any, G: Any, base: int, k: int) -> None:
-    start, seeds = _again(call := entry[2], gs)
+    call, start, seeds = _again(entry, gs)
     walk_on_traced(call.record, start, seeds, G, base)
 
 
@@ -177,8 +224,10 @@ class Custom(NamedTuple):
     call: Call
     rule: Callable[..., Any]
     residuals: Any
-    build: tree.Build  # the tree of results of their cotangents
-    shapes: list[tuple[Any, Any]]  # shape and dtype of each result
+    build: tree.Build  # a tree like the value, of a cotangent for each leaf
+    leaves: int  # how many it has
+    places: list[int]  # which of them are results
+    likes: list[tuple[Any, Any]]  # their shapes and dtypes
 
 
 def custom_gradient(f: Callable[..., Any]) -> Any:
@@ -194,7 +243,7 @@ def custom_gradient(f: Callable[..., Any]) -> Any:
 
     The rule gives the cotangent of the one argument, or a tuple of one for each; None is zero.  It gets Tensors, and is
     differentiated in its turn, through the residuals as f computes them, for derivatives of higher order.  Keyword arguments
-    are constants.  Raises TapeError if f closes over something that is differentiated: pass it as an argument.
+    are constants.  Raises TapeError if f, or the rule, uses something that is differentiated and is no argument.
     """
 
     @functools.wraps(f)
@@ -209,22 +258,20 @@ def custom_gradient(f: Callable[..., Any]) -> Any:
         start, call = record.end, Call(f, args, kwargs, record)
         y, residuals = _value(f, call.run())
         ids = [t._id if isinstance(t, Tensor) and record.holds(t._id) else -1 for t in tree.leaves(args)]
-        found, params = used(record, start)
-        if params or not set(ids).issuperset(found):
-            raise TapeError(f"{f.__name__}: it uses a Tensor or Param that is differentiated and is no argument: pass it as one")
+        _check_leaves(call, y)
+        _refuse_others(call, record, start, ids, tree.leaves((y, residuals)), "it")
+        params = met(record, start)
         if max(ids, default=-1) < 0:
+            forget(record, start, record.end, params)
             return y
         leaves, build = tree.flatten(y)
-        places = [i for i, t in enumerate(leaves) if getattr(getattr(t, "dtype", None), "kind", "") in ("f", "c")]
+        places = [i for i, t in enumerate(leaves) if isinstance(t, float) or getattr(getattr(t, "dtype", None), "kind", "") in ("f", "c")]
         results = [leaves[i] if isinstance(leaves[i], Tensor) else constant(adopt(leaves[i], backend.kernels())) for i in places]
-
-        def cotangents(gs: Any) -> Any:
-            given = dict(zip(places, gs, strict=True))
-            return build([given.get(i) for i in range(len(leaves))])
-
         kept = tree.map(lambda t: constant(t._array) if isinstance(t, Tensor) else t, residuals)
-        custom = Custom(call, run.rule, kept, cotangents, [(t._shape, t.dtype) for t in results])  # type: ignore[attr-defined]
-        for i, t in zip(places, fold(record, start, _CUSTOM, ids, set(), custom, results), strict=True):
+        _, build_like = tree.flatten(tree.map(lambda _: 0, y))  # which does not hold y
+        rule, likes = run.rule, [(t._shape, t.dtype) for t in results]  # type: ignore[attr-defined]
+        custom = Custom(call, rule, kept, build_like, len(leaves), places, likes)
+        for i, t in zip(places, fold(record, start, _CUSTOM, ids, params, custom, results), strict=True):
             leaves[i] = t
         return build(leaves)
 
@@ -242,31 +289,54 @@ def _value(f: Callable[..., Any], pair: Any) -> Any:
     return pair
 
 
+def _refuse_others(call: Call, record: Record, start: int, ids: list[int], results: Any, who: str) -> None:
+    """Raise TapeError if `results` come from something that is differentiated and is no argument."""
+    found = set(used(record, start, results)).difference(ids)
+    if not (record.is_explicit or len(record.watched) > 1):
+        found -= met(record, start)  # Params, for whose gradient nobody can ask
+    if any(record.holds(i) for i in found):
+        raise TapeError(f"{call}: {who} uses a Tensor or Param that is differentiated and is no argument: pass it as one")
+
+
 def _go_on(custom: Custom, gs: Any, residuals: Any, ids: list[int], base: int) -> Iterator[tuple[int, Tensor]]:
     """The (id, cotangent) of each input that wants one, by the rule."""
-    k, args = backend.kernels(), custom.call.args
-    filled = [constant(k.zeros(*like)) if g is None else g for g, like in zip(gs, custom.shapes, strict=True)]
-    given = custom.rule(custom.build(filled), residuals)
-    if len(args) == 1 and (not isinstance(given, tuple) or (isinstance(args[0], tuple) and len(given) != 1)):
-        given = (given,)
-    if not isinstance(given, (tuple, list)) or len(given) != len(args):
-        raise OperatorError(f"the rule returns one cotangent for each of the {len(args)} arguments, not {describe(given)}")
-    each = [g for arg, given_one in zip(args, given, strict=True) for g in _leaves_like(arg, given_one)]
-    for i, x, g in zip(ids, tree.leaves(args), each, strict=True):
+    k, call = backend.kernels(), custom.call
+    dy: list[Any] = [None] * custom.leaves
+    for i, g, like in zip(custom.places, gs, custom.likes, strict=True):
+        dy[i] = constant(k.zeros(*like)) if g is None else g
+    given = _for_each_argument(call, custom.rule(custom.build(dy), residuals))
+    each = [g for arg, given_one in zip(call.args, given, strict=True) for g in _leaves_like(arg, given_one)]
+    for i, x, g in zip(ids, tree.leaves(call.args), each, strict=True):
         if i >= base and g is not None:
-            yield i, _fitting(g, x, k)
+            yield i, _fitting(call, g, x, k)
+
+
+def _for_each_argument(call: Call, given: Any) -> Any:
+    """What a rule gave, as one cotangent for each argument: of the only one it may be given alone."""
+    n = len(call.args)
+    if n == 1:
+        inside = isinstance(given, tuple) and len(given) == 1 and isinstance(given[0], tuple)
+        given = (given,) if not isinstance(given, tuple) or (isinstance(call.args[0], tuple) and not inside) else given
+    if not isinstance(given, (tuple, list)) or len(given) != n:
+        raise OperatorError(f"{call}: the rule returns one cotangent for each of the {n} arguments, not {describe(given)}")
+    return given
 
 
 def _leaves_like(arg: Any, g: Any) -> list[Any]:
-    """The leaves of an argument's cotangent; None for each if it is None."""
-    return [None] * len(tree.leaves(arg)) if g is None else tree.leaves(tree.map(lambda x, c: c, arg, g))
+    """The cotangent of each leaf of an argument; None where it is zero."""
+    if g is None:
+        return [None] * len(tree.leaves(arg))
+    found: list[Any] = []
+    tree.map(lambda x, c: found.append(c), arg, g)
+    return found
 
 
-def _fitting(g: Any, x: Any, k: Any) -> Tensor:
+def _fitting(call: Call, g: Any, x: Any, k: Any) -> Tensor:
     """A cotangent as a Tensor of its input's dtype; ValueError if it has another shape."""
     g = g if isinstance(g, Tensor) else constant(adopt(g, k))
+    g._id  # noqa: B018  makes it real
     if g.shape != x.shape:
-        raise ValueError(f"the rule gave a cotangent of shape {g.shape} for an argument of shape {x.shape}")
+        raise ValueError(f"{call}: the rule gave a cotangent of shape {g.shape} for an argument of shape {x.shape}")
     fitted: Tensor = g if g.dtype == x.dtype else g.astype(x.dtype)
     return fitted
 
@@ -274,9 +344,24 @@ def _fitting(g: Any, x: Any, k: Any) -> Tensor:
 def _custom_raw(gs: Any, entry: Any, G: Any, base: int, own: set[int]) -> None:
     _, ids, custom = entry
     tensors = [None if g is None else constant(g) for g in gs]
-    for i, g in _go_on(custom, tensors, custom.residuals, ids, base):
+    for i, g in _on_constants(custom, tensors, ids, base):
         G[i - base] = g._array if G[i - base] is None else G[i - base] + g._array
         own.discard(i - base)
+
+
+def _on_constants(custom: Custom, gs: Any, ids: list[int], base: int) -> list[tuple[int, Tensor]]:
+    """What the rule gives for constants.  What of it is recorded, comes from something else that a level outside differentiates."""
+    record = home()
+    if record is None or not record.is_live or record.thread != get_ident():
+        return list(_go_on(custom, gs, custom.residuals, ids, base))
+    start = record.end
+    with recording(record):
+        found = list(_go_on(custom, gs, custom.residuals, ids, base))
+    try:
+        _refuse_others(custom.call, record, start, [], [g for _, g in found], "its rule")
+    finally:
+        forget(record, start, record.end, met(record, start))
+    return found
 
 
 def _custom_traced(gs: Any, entry: Any, G: Any, base: int, k: int) -> None:

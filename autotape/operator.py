@@ -25,6 +25,7 @@ R = TypeVar("R")
 F = TypeVar("F", bound=Callable[..., Any])
 
 OPERATORS: dict[str, Operator] = {}  # "array.tanh" -> what is known of it
+on_declared: list[Callable[[Operator], None]] = []  # called with each operator that is declared from now on (debugging.py)
 _building = threading.RLock()
 
 
@@ -104,6 +105,8 @@ class Operator(Declaration):
         self.changed()
         OPERATORS[f"{self.opset}.{self.name}"] = self
         register_operator(numpy, self.front, len(self.inputs))
+        for call in on_declared:
+            call(self)
 
     def _stub(self) -> Any:
         """The front end before its first call: a function whose code the first call replaces."""

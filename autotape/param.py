@@ -109,6 +109,12 @@ class Param:
     def __reduce__(self) -> Any:
         return Param, (np.array(self.numpy()),)
 
+    def __dlpack__(self, **options: Any) -> Any:
+        return watch(self).__dlpack__(**options)
+
+    def __dlpack_device__(self) -> Any:
+        return watch(self).__dlpack_device__()
+
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray[Any, Any]:
         return watch(self).__array__(dtype, copy)
 

@@ -65,10 +65,6 @@ class Record(list):  # type: ignore[type-arg]
         """Whether a value with this id was recorded here, and its entry is still there."""
         return self.base <= id < self.end and self[id - self.base] is not FORGOTTEN_ENTRY
 
-    def steps(self, table: dict[int, Step]) -> dict[int, Step]:
-        """The steps that a walk runs, by code, of those in `table`: these."""
-        return table
-
     def clear(self) -> None:
         """Forget everything: the walk is over.  From now on no id is on this tape, for a context that was copied while it recorded too."""
         super().clear()
@@ -151,14 +147,20 @@ def is_recording() -> bool:
     return active() is not None
 
 
-def training(on: bool = True) -> using:
-    """`with training():` operators that behave otherwise in training (dropout) do so; with False they don't.  Outside, when recording."""
-    return using((_training, bool(on)))
+def training(on: bool | None = True) -> using:
+    """`with training():` operators that behave otherwise in training (dropout) do so; with False they don't.
+
+    Where nobody says, and inside `training(None)`, they do while they are recorded.
+    """
+    return using((_training, on))
+
+
+said_of_training = _training.get
 
 
 def is_training() -> bool:
-    """Whether `training` says so, or where nothing does, whether operators are recorded."""
-    said = _training.get()
+    """Whether `training` says so, or where nobody does, whether operators are recorded."""
+    said = said_of_training()
     return is_recording() if said is None else said
 
 

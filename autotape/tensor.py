@@ -90,7 +90,10 @@ class Tensor:
 
     def __dlpack__(self, **options: Any) -> Any:
         refuse_tracked(self, "DLPack's export of t")
-        return _exported(self._array).__dlpack__(**options)
+        raw = _exported(self._array)
+        if options.get("max_version") and isinstance(raw, np.ndarray):  # who asks so can be told that it is read-only
+            raw = self.numpy()
+        return raw.__dlpack__(**options)
 
     def __dlpack_device__(self) -> Any:
         return _exported(self._array).__dlpack_device__()
@@ -195,7 +198,7 @@ def from_dlpack(x: Any) -> Tensor:
 
 
 def _exported(raw: Array) -> Any:
-    """What other libraries take by DLPack: the array itself, or NumPy's where it can't."""
+    """What other libraries take by DLPack: the array itself, or NumPy's where it can't.  They must not write to it."""
     return raw if hasattr(raw, "__dlpack__") else backend_of(raw).to_numpy(raw)
 
 

@@ -50,6 +50,8 @@ def _cotangent(g: Any, y: Any, k: Any) -> Any:
         raise ValueError(f"pullback: the cotangent of a result of shape {y.shape} has shape {g.shape}")
     if g.dtype == y.dtype:
         return g
+    if g.dtype.kind == "c" and y.dtype.kind != "c":
+        raise TypeError(f"pullback: the cotangent of a real result ({y.dtype}) is {g.dtype}")
     return g.astype(y.dtype) if isinstance(g, Tensor) else k.astype(g, y.dtype)
 
 
@@ -198,6 +200,8 @@ class elementwise_grad(value_and_grad):
     def _seed(self, y: Any) -> Any:
         if not isinstance(y, (Tensor, *NUMBERS, np.ndarray, np.generic)):
             raise TypeError(f"{self._name}: {getattr(self.f, '__name__', 'the function')} returned {describe(y)}; an array is needed")
+        if (y.dtype if isinstance(y, Tensor) else np.asarray(y).dtype).kind == "c":
+            raise TypeError(f"{self._name}: {getattr(self.f, '__name__', 'the function')} returned complex numbers; real ones are needed")
         return backend.kernels().ones(y.shape, y.dtype) if isinstance(y, Tensor) and y._id >= 0 else None
 
 

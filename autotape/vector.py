@@ -24,7 +24,7 @@ def flatten(x: Any) -> tuple[Any, Callable[[Any], Any]]:
     Both ways are differentiable.  The vector has the dtype to which the leaves promote; back, each leaf has its own again.
     Leaves that are no floats (ints among them) are not in it and come back as they are.  Raises ValueError for a vector of another length.
     """
-    leaves, build = tree.flatten(x)
+    leaves, build = tree.flatten(tree.map(lambda leaf: leaf, x))  # containers of its own, whatever becomes of x's
     places = [i for i, leaf in enumerate(leaves) if _is_float(leaf)]
     k = backend.kernels()
     parts = [_as_tensor(leaves[i], k) for i in places]
@@ -34,8 +34,11 @@ def flatten(x: Any) -> tuple[Any, Callable[[Any], Any]]:
     def unflatten(v: Any) -> Any:
         if getattr(v, "shape", None) != (size,):
             raise ValueError(f"unflatten: it takes a vector of {size} elements, not {describe(v)}")
+        k = backend.kernels()
         t, start, new = _as_tensor(v, k), 0, list(leaves)
         for i, (shape, dtype) in zip(places, likes, strict=True):
+            if t.dtype.kind == "c" and dtype.kind != "c":
+                raise TypeError(f"unflatten: the vector is complex, but a leaf is {dtype}")
             stop = start + math.prod(shape)
             piece = t[start:stop].reshape(shape).astype(dtype)
             new[i], start = piece if isinstance(v, Tensor) else plain_like(k.copy(piece._array), leaves[i], k), stop

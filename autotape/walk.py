@@ -9,6 +9,7 @@ by its code, runs the operator's rules (step.py).  A step that records a stretch
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from contextvars import ContextVar
 from typing import Any
 
 from . import backend
@@ -27,6 +28,15 @@ class Steps(dict[int, Step]):
     def __missing__(self, code: int) -> Step:
         self[code] = step = self._make(operator_of(code))
         return step
+
+
+around_steps: ContextVar[Callable[[Record, Steps], Any] | None] = ContextVar("around_steps", default=None)  # see debugging.py
+
+
+def _steps(record: Record, table: Steps) -> Any:
+    """The steps that a walk over a tape runs, by code."""
+    around = around_steps.get()
+    return table if around is None else around(record, table)
 
 
 def _forgotten(*_: Any) -> None:
@@ -90,7 +100,7 @@ def walk_raw(
         del entries[top - record.base + 1 :]  # later than any seed
     found: dict[int, Any] = dict.fromkeys(wanted)
     own: set[int] = set()
-    steps = record.steps(_raw_steps())
+    steps = _steps(record, _raw_steps())
     pop_entry, pop_cotangent = entries.pop, G.pop
     entry: Any = ()
     try:
@@ -117,7 +127,7 @@ def walk_traced(record: Record, seeds: Iterable[tuple[int, Any]], base: int, wan
     for i, g in seeds:
         G[i] = G[i] + g if i in G else g
     found: dict[int, Any] = dict.fromkeys(wanted)
-    start, entry, steps = record.base, (), record.steps(_traced)
+    start, entry, steps = record.base, (), _steps(record, _traced)
     try:
         for k in range(max(G), min(found) - 1, -1):
             g = G.pop(k, None)
@@ -158,11 +168,11 @@ class _Beyond:
 def walk_on_raw(record: Record, start: int, seeds: Iterable[tuple[int, Array]], G: Any, base: int, own: set[int]) -> None:
     """Go on with a raw walk through the entries from id `start` on, recorded while it stood still; they are used up."""
     end = start - base
-    more = _Beyond(G, end if len(G) > end else len(G))
-    own.difference_update([i for i in own if i >= len(more)])
+    more = _Beyond(G, min(end, len(G)))
+    fresh: set[int] = set()  # as `own`, in which the places beyond the end may still be those of entries before
     for i, g in seeds:
         more[i - base] = g if more[i - base] is None else more[i - base] + g
-    steps = record.steps(_raw_steps())
+    steps = _steps(record, _raw_steps())
     for position in range(len(record) - 1, start - record.base - 1, -1):
         entry = record[position]
         if record.is_live:
@@ -170,15 +180,15 @@ def walk_on_raw(record: Record, start: int, seeds: Iterable[tuple[int, Array]], 
         else:
             record.pop()
         if (g := more.pop(position + record.base - base)) is not None:
-            steps[entry[0]](g, entry, more, base, own)
-    own.difference_update([i for i in own if i >= end])
+            steps[entry[0]](g, entry, more, base, fresh)
+    own.update(i for i in fresh if i < end)
 
 
 def walk_on_traced(record: Record, start: int, seeds: Iterable[tuple[int, Any]], G: dict[int, Any], base: int) -> None:
     """The same for a walk on Tensors; the entries stay where the tape is the one that records."""
     for i, g in seeds:
         G[i] = G[i] + g if i in G else g
-    steps = record.steps(_traced)
+    steps = _steps(record, _traced)
     for k in range(record.end - 1, start - 1, -1):
         if (g := G.pop(k, None)) is not None:
             entry = record[k - record.base]
@@ -188,6 +198,6 @@ def walk_on_traced(record: Record, start: int, seeds: Iterable[tuple[int, Any]],
 
 
 def _in_backward(e: Exception, entry: Any) -> Exception:
-    """What a rule raised, with its operator's name."""
+    """What a rule raised, with its operator's name; what a user's function raised (folding.py) as it is."""
     operator = operator_of(entry[0]) if entry else None
-    return e if operator is None else annotated(e, f"{operator.name}, backward")
+    return e if operator is None or operator.is_users else annotated(e, f"{operator.name}, backward")

@@ -17,7 +17,8 @@ import numpy as np
 
 from autotape import kernels, operator, random
 from autotape.fusion import fuse
-from autotape.tape import is_training
+from autotape.tape import is_recording, is_training
+from autotape.transforms import stop_gradient
 
 from .array import (
     add,
@@ -156,7 +157,7 @@ def dropout(x, p=0.5, *, seed=None, drop=None):
     if not 0 <= p <= 1:  # NaN too
         raise ValueError(f"dropout: p must be a probability from 0 to 1, got {p!r}")
     if p == 0 or not (is_training() if drop is None else drop):
-        return x
+        return x if is_recording() else stop_gradient(x)  # x itself is no constant
     return masked_dropout(x, p, random.seed() if seed is None else whole_number("dropout", "seed", seed))
 
 

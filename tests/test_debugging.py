@@ -147,3 +147,67 @@ def test_another_thread_is_left_alone():
             thread.start()
             thread.join()
     assert np.isinf(found[0][1])
+
+
+def test_operators_that_are_declared_inside():
+    with at.debug():
+
+        @operator
+        def made_inside(x):
+            return at.kernels().log(x)
+
+        @made_inside.backward
+        def _(dy, x):
+            return dy / x
+
+        for _ in range(2):  # the first call builds its front end
+            with pytest.raises(FloatingPointError, match=r"made_inside.*made the first infinity") as caught:
+                line = at.grad(lambda x: (np.sum(made_inside(x)), here())[0]) and here()
+                at.grad(lambda x: np.sum(made_inside(x)))(X)
+            assert __file__ in str(caught.value) and line
+    assert made_inside.op.forward.__name__ == "made_inside" and not hasattr(made_inside.op.forward, "__wrapped__")
+
+
+def test_right_programs_of_other_kinds():
+    def leaked(x):
+        kept = []
+        at.grad(lambda z: (kept.append(z * z), z * z)[1])(2.0)
+        return np.sum(x * kept[0])
+
+    with at.debug():
+        np.testing.assert_array_equal(at.grad(leaked)(X), [4, 4, 4])
+        close = np.testing.assert_allclose
+        close(at.grad(lambda x: np.sum(np.sin(x)) + np.nansum(x * np.array([np.nan, 1, 1])))(X)[1:], np.cos(X[1:]) + 1)
+        assert np.pad(at.array(X), 1, constant_values=-np.inf).numpy()[0] == -np.inf
+        close(at.grad(lambda x: np.sum(x.astype(np.float32)))(X), np.ones(3))
+        with backend.use("strict"):
+            close(np.asarray(at.jacobian(np.tanh)(X)), np.diag(1 - np.tanh(X) ** 2))
+
+
+@pytest.mark.parametrize("kind", ["argument", "closure", "residual", "indices", "tuple of indices"])
+def test_overwritten_arrays_of_every_kind(kind):
+    def loss(x):
+        a, i = np.ones(3), np.array([0, 1])
+        if kind == "argument":
+            y = at.checkpoint(lambda x, a: x * a)(x, a)
+        elif kind == "closure":
+            y = at.checkpoint(lambda x: x * a)(x)
+        elif kind == "residual":
+            f = at.custom_gradient(lambda x: (x * a, a))
+            f.backward(lambda dy, a: dy * a)
+            y = f(x)
+        else:
+            y = np.take(x, i) if kind == "indices" else x[None, i]
+        a[:], i[:] = 2, 2
+        return np.sum(y)
+
+    with at.debug(), pytest.raises(TapeError, match="changed in place after the call at"):
+        at.grad(loss)(X)
+
+
+def test_a_generator_is_refused():
+    def rows():
+        yield 1
+
+    with pytest.raises(TypeError, match="rows runs on after its call has returned"):
+        at.debug()(rows)

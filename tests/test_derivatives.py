@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import autotape as at
-from autotape import backend, tree
+from autotape import backend, operator, tree
 from autotape.testing.specifications import cases
 
 close = np.testing.assert_allclose
@@ -155,3 +155,43 @@ def test_bad_input_is_named():
         at.jacobian(lambda x: x * 1j)(X)
     with pytest.raises(TypeError, match=r"elementwise_grad: .*list"):
         at.elementwise_grad(lambda x: [x])(X)
+
+
+def test_rules_that_lean_on_numpy_go_row_by_row():
+    @operator
+    def doubled(x):
+        return 2 * x
+
+    @doubled.backward
+    def _(dy):
+        return 2 * np.where(dy > 0, dy, dy) + np.sum(dy) * 0 + np.sin(dy) * 0
+
+    close(at.jacobian(doubled)(X), 2 * np.eye(4))
+
+
+def test_a_boolean_index_is_an_axis_of_its_own():
+    for index in ((0, None, True), (True,), (True, 0), (slice(None), 1, False), (Ellipsis, True, 0)):
+        x = np.arange(4.0).reshape(2, 2)
+        ((_, _, expected),) = rows_of(lambda x, index=index: x[index], [x])
+        close(at.jacobian(lambda x, index=index: x[index])(x), expected)
+
+
+def test_tangents_of_what_is_no_float_are_0():
+    assert at.jvp(lambda x: (x, 7), 1.0, 1.0) == ((1.0, 7), (1.0, 0))
+    y, dy = at.jvp(np.argmax, X, V)
+    assert (y, dy) == (2, 0)
+    y, dy = at.jvp(lambda x: {"mask": x > 0, "name": "n"}, X, V)
+    assert not dy["mask"].any() and dy["name"] == "n"
+    with np.errstate(all="raise"):
+        assert at.jvp(lambda x: x + np.inf, 1.0, 1.0) == (np.inf, 1.0)
+
+
+def test_complex_parts_are_not_dropped():
+    for f, message in (
+        (lambda: at.elementwise_grad(lambda x: x * (1 + 2j))(X), "elementwise_grad: .* returned complex numbers"),
+        (lambda: at.jvp(np.sin, X, 1j * X), "jvp: v is complex where x is real"),
+        (lambda: at.vjp(np.sin, X)[1](1j * X), "pullback: the cotangent of a real result .* is complex128"),
+        (lambda: at.flatten([X])[1](1j * X), "unflatten: the vector is complex, but a leaf is float64"),
+    ):
+        with pytest.raises(TypeError, match=message):
+            f()

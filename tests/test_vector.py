@@ -86,3 +86,18 @@ def test_dlpack_out_and_in():
 def test_dlpack_of_a_tracked_tensor_raises():
     with pytest.raises(TypeError, match=r"DLPack's export of t .*stop_gradient"):
         at.grad(lambda x: np.sum(np.from_dlpack(x)))(np.ones(2))
+
+
+def test_a_tree_that_changes_later_changes_nothing():
+    p = {"a": 1.0, "b": 2.0}
+    v, unflatten = at.flatten(p)
+    p["a"] = p.pop("a")
+    p["c"] = 3.0
+    assert unflatten(v) == {"a": 1.0, "b": 2.0}
+
+
+def test_dlpack_says_that_it_is_read_only_where_it_can():
+    p = at.Param(np.arange(3.0))
+    close(np.from_dlpack(p), [0, 1, 2])
+    if np.lib.NumpyVersion(np.__version__) >= "2.1.0":
+        assert not np.from_dlpack(at.array([1.0])).flags.writeable
