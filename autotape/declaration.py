@@ -48,6 +48,7 @@ class Declaration:
             raise OperatorError(f"an operator is declared by a `def` with a public name, not by {forward!r}")
         self.forward, self.name, self.elementwise = forward, forward.__name__, elementwise
         self.opset = _opset(forward.__module__ or "?")
+        self.is_ours = (forward.__module__ or "").startswith("autotape.")  # its rules are tested: cotangents have the right shapes
         self.parameters = list(inspect.signature(forward).parameters.values())
         self.variadic = next((p.name for p in self.parameters if p.kind is p.VAR_POSITIONAL), None)
         self.optional = frozenset(optional)
@@ -171,8 +172,8 @@ class Declaration:
 
     @property
     def has_fit(self) -> bool:
-        """Whether an entry says which shape and dtype each input's cotangent must be brought to."""
-        return len(self.inputs) > 1 or self.variadic is not None
+        """Whether an entry says which shape and dtype each input's cotangent must be brought to, or checked for."""
+        return len(self.inputs) > 1 or self.variadic is not None or not self.is_ours
 
     def shape(self, f: F) -> F:
         """@op.shape: f(input shapes..., options...) gives the result's shape or raises; such an operator may be deferred."""

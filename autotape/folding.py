@@ -18,6 +18,8 @@ from enum import Enum
 from threading import get_ident
 from typing import Any, NamedTuple, TypeVar
 
+import numpy as np
+
 from . import backend, random, tree
 from .errors import OperatorError, TapeError
 from .fusion import settle
@@ -35,7 +37,7 @@ from .tape import (
     said_of_training,
     training,
 )
-from .tensor import Tensor, adopt, constant, describe
+from .tensor import Tensor, adopt, backend_of, constant, describe
 from .walk import walk_on_raw, walk_on_traced
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -62,7 +64,7 @@ class Call:
         self.args, self.kwargs = _copied((args, kwargs))
         self.settings, self.training, self.seeds = Settings.now(), said_of_training(), list[int]()
         self.watched = list(record.watched)  # which variable each Param is
-        self.shapes: list[Any] = []  # of a checkpoint's results
+        self.results: list[Any] = []  # a checkpoint's, to compare with
 
     def __repr__(self) -> str:
         return getattr(self.f, "__name__", repr(self.f))
@@ -154,8 +156,9 @@ def checkpoint(f: F) -> F:
 
     Of a loop of n steps, in sqrt(n) checkpointed pieces of sqrt(n) steps each, about 2 sqrt(n) states are kept instead of n.
     What f closes over, Tensors and Params, is differentiated too.  Dropout and math mode are the same in both runs; other
-    effects of f happen twice, and it gets copies of the containers among its arguments.  What it reads must be the same when
-    it runs again: a loop's variable that it closes over is not (make it an argument), and raises TapeError.
+    effects of f happen twice, and it gets copies of the containers among its arguments.  What it reads must be as it was when
+    it runs again; a loop's variable that it closes over is not, nor are NumPy's random numbers, or arrays that are overwritten:
+    pass them as arguments.  Other results than at first raise TapeError.
     """
 
     @functools.wraps(f)
@@ -171,7 +174,7 @@ def checkpoint(f: F) -> F:
         params = met(record, start)
         places = inner_results(leaves, start, params)
         results = [leaves[i] for i in places]
-        call.shapes = [t._shape for t in results]
+        call.results = [t._array for t in results]
         ids = used(record, start, results)
         if places:
             for i, t in zip(places, fold(record, start, _CHECKPOINT, ids, params, call, results), strict=True):
@@ -194,12 +197,19 @@ def _again(entry: Any, gs: Any) -> tuple[Call, int, list[tuple[int, Any]]]:
     record, start = call.record, call.record.end
     leaves = tree.leaves(call.run_again())
     results = [leaves[i] for i in inner_results(leaves, start, set())]
-    if used(record, start, results) != ids or [t._shape for t in results] != call.shapes:
+    if used(record, start, results) != ids or not all(map(_alike, [t._array for t in results], call.results)):
         raise TapeError(
-            f"{call}: a checkpointed function did not do the same when it ran again. What it reads must be its arguments, or be as it "
-            "was: a loop's variable that it closes over changes (make it an argument)"
+            f"{call}: a checkpointed function did not do the same when it ran again. What it reads must be as it was: pass as arguments a "
+            "loop's variable that it closes over, NumPy's random numbers, and arrays that are overwritten meanwhile (a copy of them)"
         )
     return call, start, [(t._id, g) for t, g in zip(results, gs, strict=True) if g is not None]
+
+
+def _alike(a: Any, b: Any) -> bool:
+    """Whether two results are the same, but for what rounding in another order may do."""
+    a, b = (np.asarray(backend_of(x).to_numpy(x)) for x in (a, b))
+    rtol = np.finfo(a.dtype).eps ** 0.5 if a.dtype.kind in "fc" else 0.0
+    return a.shape == b.shape and bool(np.allclose(a, b, rtol, rtol * float(abs(b).max(initial=0.0, where=np.isfinite(b))), equal_nan=True))
 
 
 def _checkpoint_raw(gs: Any, entry: Any, G: Any, base: int, own: set[int]) -> None:

@@ -20,7 +20,8 @@ For `multiply(a, b)` with a rule per input it reads:
         return _r_y
 
 Engine names start with an underscore, the author's never do.  _d_, _i_ and _s_ are an input's array, id and shape.
-`fit` is None, or the (shape, dtype) that each input's cotangent must be brought to.
+`fit` is None, or the (shape, dtype) that each input's cotangent must be brought to; a user's operator always has it, since
+a wrong shape would broadcast somewhere else.
 `inspect.getsource(op.front)` shows what was generated.
 """
 
@@ -64,7 +65,7 @@ _NAMES = {
 def front_end(op: Declaration, deferring: bool) -> Any:
     """The front end of an operator, compiled; `deferring` ones may give a pending value instead of running."""
     defaults = {f"_default_{p.name}": p.default for p in op.parameters if p.default is not p.empty}
-    op.namespace.update(_NAMES, _forward=op.forward, _mixed=mixed, _no_rule=no_rule, **defaults)
+    op.namespace.update(_NAMES, _forward=op.forward, _mixed=mixed, _each=each, _no_rule=no_rule, **defaults)
     lines = [*(deferral(op) if deferring else ()), *unwrap(op), *compute(op), *wrap(op), *refuse(op), *(record(op) if op.rules else ())]
     lines.append(f"return {_tuple_or_one([f'_r_{r}' for r in op.outputs])}")
     return compiled(op.name, f"def {op.name}({signature(op)}):", lines, op.namespace, op.name)
@@ -161,7 +162,7 @@ def record(op: Declaration) -> Iterable[str]:
     yield "    _k = _b + _len(_t)"
     if xs:
         yield f"    {ids[0]} = [_i if _b <= _i < _k or _i < 0 else _stray({op.name!r}, _i) for _i in {ids[0]}]"
-        yield f"    _fit = _mixed(_s_{xs}, _d_{xs})"
+        yield f"    _fit = {'_mixed' if op.is_ours else '_each'}(_s_{xs}, _d_{xs})"
     else:
         for i in ids:
             yield f"    if not _b <= {i} < _k and {i} >= 0: {i} = _stray({op.name!r}, {i})"
@@ -207,6 +208,8 @@ def saved(op: Declaration, need: Need) -> str:
 def fit(op: Declaration) -> str:
     """None where every cotangent comes with its input's shape and dtype anyway."""
     ruled = op.differentiable_inputs
+    if not op.is_ours:
+        return f"_each(({', '.join(f'_s_{n}' for n in ruled)},), ({', '.join(f'_d_{n}' for n in ruled)},))"
     same = [f"{f'_d_{n} is None or ' if n in op.optional else ''}_d_{ruled[0]}.dtype is _d_{n}.dtype" for n in ruled[1:]]
     if op.optional:
         shapes, arrays = ", ".join(f"_s_{n}" for n in ruled), ", ".join(f"_d_{n}" for n in ruled)
@@ -220,8 +223,11 @@ def fit(op: Declaration) -> str:
 def mixed(shapes: Iterable[Shape], arrays: Iterable[Array]) -> Any:
     """The (shape, dtype) of each input where dtypes differ; None where they don't."""
     arrays = list(arrays)
-    if len({a.dtype for a in arrays if a is not None}) == 1:
-        return None
+    return None if len({a.dtype for a in arrays if a is not None}) == 1 else each(shapes, arrays)
+
+
+def each(shapes: Iterable[Shape], arrays: Iterable[Array]) -> Any:
+    """The (shape, dtype) of each input."""
     return tuple((s, None if a is None else a.dtype) for s, a in zip(shapes, arrays, strict=True))
 
 

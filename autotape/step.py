@@ -27,12 +27,13 @@ from .declaration import Declaration
 from .errors import OperatorError
 from .source import compiled, indented
 from .tape import Step
-from .tensor import Tensor, constant
+from .tensor import Tensor, constant, describe
 
 
 def step_function(op: Declaration, rules: dict[str | None, Callable[..., Any]], traced: bool) -> Step:
     """The step of an operator's entries: the rules on raw arrays, or (traced) on Tensors."""
-    names: dict[str, Any] = dict(_Tensor=Tensor, _fit_to=fit_traced if traced else fit_raw, _zip=zip, _retraced=retraced)
+    fit = fit_traced if traced else fit_raw
+    names: dict[str, Any] = dict(_Tensor=Tensor, _fit_to=fit if op.is_ours else checked(fit, op.elementwise), _zip=zip, _retraced=retraced)
     names |= dict(_len=len, _enumerate=enumerate, _one_each=one_each, _inputs=op.all_inputs, _NOTHING=NOTHING)
     names |= {f"_rule_{key}": rule for key, rule in rules.items()}
     lines = [*unpack(op), *(retrace(op) if traced else ()), *run_rules(op, add_traced if traced else add_raw)]
@@ -138,6 +139,25 @@ def fit_traced(v: Any, target: tuple[Shape, Any]) -> Any:
         axes = (*range(lead), *(i + lead for i, n in enumerate(shape) if n == 1 and v._shape[i + lead] != 1))
         v = v.sum(axes, keepdims=True).reshape(shape)
     return v if v.dtype == dtype else v.astype(dtype)
+
+
+def checked(fit: Callable[..., Any], elementwise: bool) -> Callable[..., Any]:
+    """fit, for rules that nobody tested: a cotangent of another shape raises, but for what an elementwise operator broadcast."""
+
+    def check_and_fit(v: Any, target: tuple[Shape, Any]) -> Any:
+        shape, given = target[0], getattr(v, "shape", None)
+        if given is None:
+            raise OperatorError(f"its rule gave {describe(v)}; a cotangent is an array")
+        if given != shape and not (elementwise and broadcasts(shape, given)):
+            raise OperatorError(f"its rule gave a cotangent of shape {given} for an input of shape {shape}")
+        return fit(v, target)
+
+    return check_and_fit
+
+
+def broadcasts(shape: Shape, whole: Shape) -> bool:
+    """Whether an array of this shape broadcasts to the whole one."""
+    return len(shape) <= len(whole) and all(n in (1, m) for n, m in zip(shape[::-1], whole[::-1], strict=False))
 
 
 def _arguments(rule: Callable[..., Any]) -> list[str]:

@@ -371,7 +371,7 @@ def test_a_loops_variable_in_a_checkpoint_is_an_error_and_as_an_argument_is_righ
             x = at.checkpoint(lambda x: np.tanh(x * w))(x)  # noqa: B023
         return np.sum(x)
 
-    with pytest.raises(TapeError, match=r"a checkpointed function did not do the same when it ran again.*make it an argument"):
+    with pytest.raises(TapeError, match=r"a checkpointed function did not do the same when it ran again.*pass as arguments a loop"):
         at.grad(late)(ws)
 
     def passed(ws, wrap):
@@ -507,3 +507,22 @@ def test_what_the_users_function_raises_keeps_its_type():
 
 def anext_of_nothing():
     raise StopAsyncIteration
+
+
+def test_other_results_than_at_first_are_an_error():
+    rng = np.random.default_rng(0)
+
+    def redrawn(x):
+        return np.sum(at.checkpoint(lambda x: x * rng.normal(size=x.shape))(x))
+
+    def overwritten(x):
+        a = np.ones(4)
+        y = at.checkpoint(lambda x: x * a)(x)
+        a[:] = 0
+        return np.sum(y)
+
+    for f in (redrawn, overwritten):
+        with pytest.raises(TapeError, match="did not do the same when it ran again"):
+            at.grad(f)(X)
+    nan = at.checkpoint(lambda x: np.where(x > 0, np.nan, x))
+    close(at.grad(lambda x: np.sum(nan(x)))(X), np.where(X > 0, 0.0, 1.0))

@@ -616,8 +616,28 @@ def test_a_rule_of_the_wrong_shape_is_found():
         return kernels().copy(x)
 
     f.backward(lambda dy: ops.sum(dy))
-    with pytest.raises(ValueError, match=r"cotangent of shape \(\) for an input of shape \(4, 3\)"):
-        at.grad(lambda x: f(x).sum())(X)
+    for loss in (lambda x: f(x).sum(), lambda x: f(np.tanh(x)).sum(), lambda x: at.grad(lambda x: f(np.tanh(x)).sum())(x).sum()):
+        with pytest.raises(OperatorError, match=r"f, backward: its rule gave a cotangent of shape \(\) for an input of shape \(4, 3\)"):
+            at.grad(loss)(X)
+
+
+def test_a_users_elementwise_rule_may_give_what_broadcasting_made():
+    @operator(elementwise=True)
+    def scaled_by(x, s):
+        return kernels().multiply(x, s)
+
+    scaled_by.backward("x")(lambda dy, s: dy * s)
+    scaled_by.backward("s")(lambda dy, x: dy * x)
+    check_grads(scaled_by, (X, X[0]))
+    check_grads(scaled_by, (X[:, :1], X))
+
+    @operator(elementwise=True)
+    def flat(x):
+        return kernels().copy(x)
+
+    flat.backward(lambda dy: 1.0)
+    with pytest.raises(OperatorError, match=r"flat, backward: its rule gave float 1\.0; a cotangent is an array"):
+        at.grad(lambda x: flat(np.tanh(x)).sum())(X)
 
 
 # ---------------------------------------------------------------- operators of the user's own
