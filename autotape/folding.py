@@ -253,7 +253,8 @@ def custom_gradient(f: Callable[..., Any]) -> Any:
 
     The rule gives the cotangent of the one argument, or a tuple of one for each; None is zero.  It gets Tensors, and is
     differentiated in its turn, through the residuals as f computes them, for derivatives of higher order.  Keyword arguments
-    are constants.  Raises TapeError if f, or the rule, uses something that is differentiated and is no argument.
+    are constants.  Inside f values may be looked at (x.numpy(), at.stop_gradient(x)), since the rule gives the derivative.
+    Raises TapeError if f, or the rule, uses something that is differentiated and is no argument.
     """
 
     @functools.wraps(f)

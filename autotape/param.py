@@ -190,10 +190,15 @@ def is_variable(x: Any, name: str) -> bool:
     if isinstance(x, (int, float, complex, Param)):
         return True
     if not hasattr(x, "dtype") or not hasattr(x, "shape"):
+        if not callable(x) and any(hasattr(v, "dtype") and hasattr(v, "shape") for v in getattr(x, "__dict__", {}).values()):
+            raise TypeError(
+                f"{name}: {describe(x)} holds arrays that would not be differentiated: make its class a dataclass, or tell "
+                "at.tree.register how to take it apart; or pass it in another argument"
+            )
         return False
     if getattr(x.dtype, "kind", "V") not in "fcV" or x.dtype == object:
         raise TypeError(
-            f"{name}: can't differentiate with respect to {describe(x)}: use floats (x.astype(float)), or leave it out of argnums"
+            f"{name}: can't differentiate with respect to {describe(x)}: use floats (x.astype(float)), or pass it in another argument"
         )
     return True
 

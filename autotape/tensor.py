@@ -69,23 +69,23 @@ class Tensor:
 
     # -- what would drop the derivative
     def __float__(self) -> float:
-        refuse_tracked(self, "float(t)")
+        refuse_tracked(self, "float(t)", _NUMBER)
         return float(self.numpy())
 
     def __int__(self) -> int:
-        refuse_tracked(self, "int(t)")
+        refuse_tracked(self, "int(t)", _NUMBER)
         return int(self.numpy())
 
     def __complex__(self) -> complex:
-        refuse_tracked(self, "complex(t)")
+        refuse_tracked(self, "complex(t)", _NUMBER)
         return complex(self.numpy())
 
     def __index__(self) -> int:
-        refuse_tracked(self, "an index made of t")
+        refuse_tracked(self, "an index made of t", _INDEX)
         return self.numpy().__index__()
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray[Any, Any]:
-        refuse_tracked(self, "NumPy making an ndarray of t")
+        refuse_tracked(self, "NumPy making an ndarray of t", _ARRAY)
         return np.array(self.numpy(), dtype, copy=copy)
 
     def __dlpack__(self, **options: Any) -> Any:
@@ -223,6 +223,8 @@ def backend_of(raw: Array) -> Any:
 
 def describe(x: Any) -> str:
     """A value in an error message: its type, and its shape and dtype where it has them."""
+    if isinstance(x, np.generic):
+        return f"{type(x).__name__} {x}"
     if hasattr(x, "shape") and hasattr(x, "dtype"):
         return f"{type(x).__name__}{tuple(x.shape)} {x.dtype}" if x.shape else f"0-d {type(x).__name__} {x.dtype}"
     return f"{type(x).__name__} {x!r}"[:80]
@@ -234,14 +236,24 @@ def is_tracked(t: Any) -> bool:
     return record is not None and isinstance(t, Tensor) and record.holds(t._id)
 
 
-def refuse_tracked(t: Tensor, what: str) -> None:
+def refuse_tracked(t: Tensor, what: str, instead: str = "") -> None:
     """What would drop a derivative without a word is an error."""
     if is_tracked(t):
         raise TypeError(
-            f"{what} would drop its derivative, since t is being recorded. For the value alone use at.stop_gradient(t) or t.numpy(); "
-            "for a function of math NumPy's; for A.dot(t) A @ t; to build an array of Tensors np.stack([...]) or np.concatenate; "
-            "to put t into an array x.at[i].set(t), to fill one np.broadcast_to(t, shape)"
+            f"{what} would drop its derivative, since t, of shape {t._shape}, is being recorded. "
+            f"For the value alone at.stop_gradient(t) or t.numpy(){instead}"
         )
+
+
+_NUMBER = (
+    "; for a function of math NumPy's of that name; to put t into an array x.at[i].set(t), to fill one np.broadcast_to(t, shape), "
+    "to make one np.stack([t, u])"
+)
+_INDEX = "; a whole number has no derivative: size, index and range come from a constant"
+_ARRAY = (
+    "; to make an array of several np.stack([t, u]) or np.concatenate; to put t into one x.at[i].set(t), to fill one np.broadcast_to(t, shape); "
+    "for A.dot(t) A @ t; for np.array(t) t itself; where a list of numbers should be a vector make it an array"
+)
 
 
 def leaf(record: Record, x: Any) -> Tensor:

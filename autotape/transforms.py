@@ -70,7 +70,7 @@ def run_vjp(f: Callable[..., Any], args: tuple[Any, ...], has_aux: bool, name: s
     level = Level(inputs, name)
     if not level.slots:
         given = ", ".join(describe(a) for a in args) or "no arguments"
-        raise TypeError(f"{name}: there is nothing to differentiate in {given}; pass float arrays or numbers")
+        raise TypeError(f"{name}: there is nothing to differentiate in {given}; pass float arrays or numbers, in dicts, lists, tuples or dataclasses")
     y = level.run(f, build)
     aux = None
     if has_aux:
@@ -86,10 +86,10 @@ class OfArguments:
 
     def __init__(self, f: Callable[..., Any], argnums: int | tuple[int, ...] = 0) -> None:
         if not callable(f):
-            raise TypeError(f"{self._name}: {describe(f)} is not a function")
+            raise TypeError(f"{self._name}: {describe(f)} is not a function; of f at x the gradient is {self._name}(f)(x)")
         numbers = argnums if isinstance(argnums, tuple) else (argnums,)
         if not numbers or any(isinstance(n, bool) or not isinstance(n, int) for n in numbers):
-            raise TypeError(f"{self._name}: argnums must be an int or a tuple of ints, not {argnums!r}")
+            raise TypeError(f"{self._name}: argnums must be an int or a tuple of ints, not {argnums!r}; arguments go to {self._name}(f)(x)")
         functools.update_wrapper(self, f, updated=())  # type: ignore[arg-type]  # each has a __call__
         self.f, self.argnums = f, argnums
 

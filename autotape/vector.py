@@ -10,7 +10,7 @@ import numpy as np
 
 from . import backend, tree
 from .level import plain_like
-from .param import Param, watch
+from .param import Param, as_variable, is_variable
 from .tensor import Tensor, adopt, constant, describe
 
 
@@ -22,10 +22,11 @@ def flatten(x: Any) -> tuple[Any, Callable[[Any], Any]]:
         params = unflatten(result.x)
 
     Both ways are differentiable.  The vector has the dtype to which the leaves promote; back, each leaf has its own again.
-    Leaves that are no floats (ints among them) are not in it and come back as they are.  Raises ValueError for a vector of another length.
+    What grad differentiates is in it, an int as a float too; other leaves come back as they are.  Raises ValueError for a
+    vector of another length, TypeError for integer arrays.
     """
     leaves, build = tree.flatten(tree.map(lambda leaf: leaf, x))  # containers of its own, whatever becomes of x's
-    places = [i for i, leaf in enumerate(leaves) if _is_float(leaf)]
+    places = [i for i, leaf in enumerate(leaves) if is_variable(leaf, "flatten")]
     k = backend.kernels()
     parts = [_as_tensor(leaves[i], k) for i in places]
     likes = [(p.shape, p.dtype) for p in parts]
@@ -48,9 +49,6 @@ def flatten(x: Any) -> tuple[Any, Callable[[Any], Any]]:
     return (v if any(isinstance(leaf, (Tensor, Param)) for leaf in leaves) else plain_like(k.copy(v._array), v._array, k)), unflatten
 
 
-def _is_float(x: Any) -> bool:
-    return isinstance(x, (float, Param)) or (hasattr(x, "shape") and getattr(getattr(x, "dtype", None), "kind", "") in ("f", "c"))
-
-
 def _as_tensor(x: Any, k: Any) -> Tensor:
-    return x if isinstance(x, Tensor) else watch(x) if isinstance(x, Param) else constant(adopt(x, k))
+    x = as_variable(x)
+    return x if isinstance(x, Tensor) else constant(adopt(x, k))

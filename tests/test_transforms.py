@@ -1018,6 +1018,24 @@ def test_a_training_step_reads_as_in_the_documentation():
     assert losses[-1] < 0.2 * losses[0] and type(losses[0]) is np.float64
 
 
+def test_an_object_that_hides_arrays_is_refused():
+    class Layer:
+        def __init__(self):
+            self.w = np.ones(2)
+
+    for transform in (at.grad, at.vjp, at.jacobian):
+        with pytest.raises(TypeError, match=r"Layer .* holds arrays that would not be differentiated: make its class a dataclass"):
+            f = lambda p: np.sum(p["l"].w * p["b"])  # noqa: E731
+            transform(f)({"l": Layer(), "b": 2.0}) if transform is not at.vjp else at.vjp(f, {"l": Layer(), "b": 2.0})
+
+
+def test_what_is_no_function_is_named():
+    with pytest.raises(TypeError, match=r"grad: float64 2.0 is not a function; of f at x the gradient is grad\(f\)\(x\)"):
+        at.grad(np.float64(2.0))
+    with pytest.raises(TypeError, match=r"argnums must be an int .* arguments go to grad\(f\)\(x\)"):
+        at.grad(np.sin, np.ones(2))
+
+
 def test_a_result_of_one_element_is_a_scalar():
     x = np.array([[1.0], [2.0]])
     np.testing.assert_array_equal(at.grad(lambda x: x.T @ x)(x), 2 * x)

@@ -13,7 +13,7 @@ from autotape.testing import check_grads
 from autotape.testing.strategies import arrays, shapes
 
 close = np.testing.assert_array_equal
-PARAMS = {"w": np.arange(6.0, dtype=np.float32).reshape(2, 3), "b": [np.zeros(2), 1.5], "n": 3, "k": np.arange(3), "none": None}
+PARAMS = {"w": np.arange(6.0, dtype=np.float32).reshape(2, 3), "b": [np.zeros(2), 1.5], "n": 3, "mode": "same", "flag": True, "none": None}
 
 
 @settings(max_examples=3 * settings().max_examples // 10)
@@ -28,11 +28,13 @@ def test_there_and_back(leaves):
 
 def test_types_stay_and_what_is_no_float_passes_by():
     v, unflatten = at.flatten(PARAMS)
-    assert type(v) is np.ndarray and v.dtype == np.float64 and v.tolist() == [0, 1, 2, 3, 4, 5, 0, 0, 1.5]
+    assert type(v) is np.ndarray and v.dtype == np.float64 and v.tolist() == [0, 1, 2, 3, 4, 5, 0, 0, 1.5, 3]
     back = unflatten(2 * v)
     close(back["w"], 2 * PARAMS["w"], strict=True)
     assert back["b"][1] == 3.0 and type(back["b"][1]) is float
-    assert back["n"] == 3 and back["k"] is PARAMS["k"] and back["none"] is None
+    assert back["n"] == 6.0 and back["mode"] == "same" and back["flag"] is True and back["none"] is None
+    with pytest.raises(TypeError, match=r"flatten: can't differentiate with respect to ndarray\(3,\) int64"):
+        at.flatten({"k": np.arange(3)})
     assert at.flatten({})[0].shape == (0,) and at.flatten({})[1](np.zeros(0)) == {}
 
 
@@ -65,7 +67,7 @@ def test_tensors_params_and_other_backends():
 
 def test_a_vector_of_another_length_is_refused():
     _, unflatten = at.flatten(PARAMS)
-    with pytest.raises(ValueError, match=r"unflatten: it takes a vector of 9 elements, not ndarray\(3,\) float64"):
+    with pytest.raises(ValueError, match=r"unflatten: it takes a vector of 10 elements, not ndarray\(3,\) float64"):
         unflatten(np.zeros(3))
 
 
