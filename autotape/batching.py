@@ -245,7 +245,7 @@ def _along_axis(name: str) -> Callable[..., Array]:
     return lambda k, rows, x, axis: getattr(k.base, name)(x.data, axis % x.ndim + 1)
 
 
-for _name in ("cumsum", "sort", "argsort"):
+for _name in ("cumsum", "cumprod", "sort", "argsort"):
     BATCHED[_name] = _along_axis(_name)
 
 

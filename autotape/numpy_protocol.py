@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import importlib
 import inspect
+import sys
 from collections.abc import Callable
 from typing import Any, NamedTuple, TypeVar
 
@@ -42,15 +43,19 @@ _kinds: dict[Any, str] = {}  # what was said; otherwise an operator's rules say 
 _registered: set[str] = set()  # names
 _refused: dict[str, str] = {}  # name -> reason
 _inputs: dict[Any, int] = {}  # operators: how many inputs come first
+_places: dict[Any, int] = {}  # adapters, once called: how many positional arguments they take in NumPy's order
 ANY = "**"  # among a function's parameters: it takes whatever keywords NumPy's does
-_DEFAULTS: dict[str, Any] = {
-    "out": None,
-    "where": True,
-    "dtype": None,
-    "casting": "same_kind",
-    "order": "K",
-    "initial": np._NoValue,
-    "keepdims": np._NoValue,
+_DEFAULTS: dict[str, tuple[Any, ...]] = {  # beside np._NoValue, by which NumPy says that nothing is given
+    "out": (None,),
+    "where": (True,),
+    "dtype": (None,),
+    "casting": ("same_kind",),
+    "order": ("K", None),
+    "weights": (None,),
+    "copy": (None,),
+    "device": (None,),
+    "subok": (True, False),  # about subclasses of ndarray, which Tensors are not
+    "overwrite_input": (True, False),  # which no Tensor allows
 }
 _ADVICE = {
     "out": " (nothing is written into an array: use the returned value, and for a += t write a = a + t)",
@@ -85,6 +90,7 @@ def _register(function: Any, f: Callable[..., Any], kind: str) -> None:
     """A later registration, such as a user's own, replaces an earlier one, and a refusal."""
     _table(function)[function] = f
     _inputs.pop(function, None)
+    _places.pop(function, None)
     _kinds[function] = kind
     name = full_name(function)
     _registered.add(name)
@@ -150,9 +156,9 @@ def _call(full: str, table: dict[Any, Callable[..., Any]], key: Any, args: Any, 
             f"{name} of a Tensor is not supported. Declare an operator for it with @operator(numpy={name}), or a composition of "
             f"operators with @numpy_function({name}); for the value without its derivative pass t.numpy()"
         )
-    if key in _inputs:
-        args, kwargs = _by_name(key, args, kwargs)
     takes = _parameters(f)
+    if key in _inputs or len(args) > _in_place(key, takes):
+        args, kwargs = _by_name(key, args, kwargs)
     if ANY not in takes:
         kwargs = {k: v for k, v in kwargs.items() if not _is_default(k, v) or (k == "order" and k in takes)}
     for k, v in kwargs.items():
@@ -163,29 +169,47 @@ def _call(full: str, table: dict[Any, Callable[..., Any]], key: Any, args: Any, 
 
 
 def _is_default(name: str, value: Any) -> bool:
-    """Whether a keyword says what NumPy does anyway (`subok` is about subclasses of ndarray, which Tensors are not)."""
-    default = _DEFAULTS.get(name, _is_default)  # a value that nothing else is
-    return name == "subok" or value is default or (isinstance(default, str) and value == default)
+    """Whether a keyword says what NumPy does anyway."""
+    if name not in _DEFAULTS or value is np._NoValue:
+        return value is np._NoValue
+    return any(value is default or (isinstance(value, str) and value == default) for default in _DEFAULTS[name])
 
 
 def _by_name(key: Any, args: Any, kwargs: Any) -> tuple[Any, Any]:
-    """NumPy's positional arguments behind the inputs, and inputs given by NumPy's names, put right for an operator."""
-    names, n = _parameters(key if not isinstance(key, tuple) else key[0]), _inputs[key]
-    kwargs = dict(kwargs)
-    inputs = [*args[:n], *(kwargs.pop(k) for k in names[len(args) : n] if k in kwargs)]
+    """NumPy's positional arguments put right: those in NumPy's order stay, the others come by their names, and inputs never do."""
+    names, n, kwargs = _numpys(key), _inputs.get(key, 0), dict(kwargs)
+    args = (*args, *(kwargs.pop(k) for k in names[len(args) : n] if k in kwargs))
     if len(args) > max(n, len(names)):
         raise TypeError(f"np.{key.__name__} takes at most {len(names)} arguments, not {len(args)}")
-    return inputs, dict(zip(names[n:], args[n:], strict=False)) | kwargs
+    n = n or _places[key]
+    return args[:n], dict(zip(names[n:], args[n:], strict=False)) | kwargs
+
+
+def _in_place(key: Any, takes: tuple[str, ...]) -> int:
+    """How many positional arguments an adapter takes in NumPy's order: those before the first that it lacks."""
+    if (n := _places.get(key)) is None:
+        names = _numpys(key)
+        alike = names[:1] == takes[:1] and not isinstance(key, tuple) and not any(name.startswith("*") for name in takes)
+        n = next((i for i, name in enumerate(names) if name not in takes), sys.maxsize) if alike else sys.maxsize
+        _places[key] = n
+    return n
+
+
+def _numpys(key: Any) -> tuple[str, ...]:
+    """The names of a NumPy function's parameters, as of NumPy 2.1: before, reshape's shape was called newshape."""
+    names = _parameters(key[0] if isinstance(key, tuple) else key)
+    return names if key is not np.reshape else tuple("shape" if name == "newshape" else name for name in names)
 
 
 _signatures: dict[Any, tuple[str, ...]] = {}
 
 
 def _parameters(f: Any) -> tuple[str, ...]:
-    """The names of a function's parameters, ANY for **options; none where NumPy doesn't tell."""
+    """The names of a function's parameters, with stars where it takes any number; none where NumPy doesn't tell."""
     if (names := _signatures.get(f)) is None:
         try:
-            names = tuple(ANY if p.kind is p.VAR_KEYWORD else name for name, p in inspect.signature(f).parameters.items())
+            parameters = inspect.signature(f).parameters.values()
+            names = tuple(ANY if p.kind is p.VAR_KEYWORD else f"*{p.name}" if p.kind is p.VAR_POSITIONAL else p.name for p in parameters)
         except (TypeError, ValueError):
             names = ()
         _signatures[f] = names

@@ -102,9 +102,17 @@ class Param:
     def __int__(self) -> int:
         return int(watch(self))
 
-    def item(self) -> Any:
-        """The value of a one-element Param as a Python number."""
-        return watch(self).item()
+    @property
+    def itemsize(self) -> int:
+        return watch(self).itemsize
+
+    @property
+    def nbytes(self) -> int:
+        return watch(self).nbytes
+
+    def item(self, *index: Any) -> Any:
+        """The one element, or that at an index as ndarray.item takes it, as a Python number."""
+        return watch(self).item(*index)
 
     def __reduce__(self) -> Any:
         return Param, (np.array(self.numpy()),)

@@ -57,10 +57,21 @@ class Tensor:
         value.flags.writeable = False
         return value
 
-    def item(self) -> Any:
-        """The value of a one-element Tensor as a Python number.  Raises TypeError if it is tracked, ValueError if there are more."""
+    @property
+    def itemsize(self) -> int:
+        return self.dtype.itemsize
+
+    @property
+    def nbytes(self) -> int:
+        return self.size * self.itemsize
+
+    def item(self, *index: Any) -> Any:
+        """The one element, or that at an index as ndarray.item takes it, as a Python number.
+
+        Raises TypeError if the Tensor is tracked, ValueError if it has several elements and no index is given.
+        """
         refuse_tracked(self, "t.item()")
-        return self.numpy().item()
+        return self.numpy().item(*index)
 
     def to(self, name: str) -> Tensor:
         """The value on the backend called `name`, as a constant.  Raises TypeError if it is tracked."""
@@ -251,8 +262,8 @@ _NUMBER = (
 )
 _INDEX = "; a whole number has no derivative: size, index and range come from a constant"
 _ARRAY = (
-    "; to make an array of several np.stack([t, u]) or np.concatenate; to put t into one x.at[i].set(t), to fill one np.broadcast_to(t, shape); "
-    "for A.dot(t) A @ t; for np.array(t) t itself; where a list of numbers should be a vector make it an array"
+    "; to make an array of several np.stack([t, u]) or np.concatenate; to put t into one x.at[i].set(t), "
+    "to fill one np.broadcast_to(t, shape); for A.dot(t) A @ t; for np.array(t) t itself; a list of numbers is a tree, a vector an array"
 )
 
 

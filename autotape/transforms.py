@@ -70,7 +70,8 @@ def run_vjp(f: Callable[..., Any], args: tuple[Any, ...], has_aux: bool, name: s
     level = Level(inputs, name)
     if not level.slots:
         given = ", ".join(describe(a) for a in args) or "no arguments"
-        raise TypeError(f"{name}: there is nothing to differentiate in {given}; pass float arrays or numbers, in dicts, lists, tuples or dataclasses")
+        kinds = "pass float arrays or numbers, in dicts, lists, tuples or dataclasses"
+        raise TypeError(f"{name}: there is nothing to differentiate in {given}; {kinds}")
     y = level.run(f, build)
     aux = None
     if has_aux:

@@ -344,6 +344,7 @@ EXAMPLES = {
     "copy": [X], "astype": [X, np.float32], "sum_to": [X, (3,)], "round": [X, 1], "where": [X > 0, X, -X],
     "sum": [X, 0, False], "prod": [X, (0, 1), True], "max": [X, None, False], "min": [X, -1, True],
     "any": [X > 9, 0, False], "all": [X > 0, None, False], "argmax": [X, 1, True], "argmin": [X, None, False], "cumsum": [X, 1],
+    "cumprod": [X, 1],
     "reshape": [X, (3, 2)], "transpose": [X, (1, 0)], "broadcast_to": [X, (2, 2, 3)], "concatenate": [[X, X], -1],
     "pad": [X, ((1, 0), (0, 2)), 7], "getitem": [X, (0, slice(None, None, -1))], "scatter_add": [X, ([0, 0],), (4, 3)],
     "index_set": [X, 1, X[0]], "take_along_axis": [X, np.array([[0], [2]]), 1],

@@ -491,3 +491,66 @@ def test_the_strict_array_guards_kernels_of_several_results():
         strict.checked_all("eigh", (x := np.zeros((2, 2)), x[0]), [])
     with pytest.raises(AssertionError, match="eigh gave float64, not an ndarray"):
         strict.checked_all("eigh", (np.zeros(2), np.float64(1)), [])
+
+
+# ---------------------------------------------------------------- matrices that are not finite, and symmetric ones
+
+
+ENDLESS = np.array([[np.inf, 1.0], [1, 2]])
+HOLED = np.array([[np.nan, 1.0], [1, 2]])
+
+
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+@pytest.mark.parametrize("p", [None, 2, -2, 1, "fro", "nuc", np.inf])
+def test_cond_of_a_matrix_with_an_infinity_is_inf(p):
+    assert linalg.cond(at.array(ENDLESS), p).item() == np.inf == linalg.cond(ENDLESS, p)
+    stack = np.stack([np.diag([1.0, 2.0]), ENDLESS])
+    agrees(lambda a: linalg.cond(a, p), stack)
+
+    def regular(a):
+        y = linalg.cond(a, p)
+        return np.sum(np.where(np.isfinite(y), y, 0))
+
+    g = at.grad(regular)(stack)
+    assert np.isfinite(g).all() and np.array_equal(g[1], np.zeros((2, 2)))
+    np.testing.assert_allclose(g[0], at.grad(lambda a: linalg.cond(a, p))(stack[0]))
+
+
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+def test_cond_of_a_matrix_with_nan():
+    assert np.isnan(linalg.cond(at.array(HOLED), 1).item())
+    with pytest.raises(linalg.LinAlgError):
+        linalg.cond(at.array(HOLED))
+
+
+def test_symmetric_matrices_with_nan_give_nan():
+    for f in (lambda a: linalg.svd(a, hermitian=True)[::2], lambda a: linalg.pinv(a, hermitian=True)):
+        agrees(f, HOLED)
+        agrees(f, np.stack([HOLED, np.array([[2.0, 1], [1, 3]])]))
+    assert linalg.matrix_rank(at.array(HOLED), hermitian=True).dtype == np.int64
+    for f in (linalg.svdvals, linalg.pinv, linalg.matrix_rank):
+        with pytest.raises(linalg.LinAlgError):
+            f(at.array(HOLED))
+
+
+def test_svd_of_symmetric_matrices_has_numpys_signs():
+    for a in (np.diag([2.0, -3, 1]), matrix(0, 3, 3), np.stack([-np.eye(3), matrix(1, 3, 3)]), np.zeros((0, 2, 2))):
+        agrees(lambda a: linalg.svd(a, hermitian=True), a + T(a))
+        agrees(lambda a: linalg.svd(a, compute_uv=False, hermitian=True), a + T(a))
+
+
+def test_svd_of_singular_symmetric_matrices_has_orthonormal_vectors():
+    a = np.diag([2.0, 0, -1])
+    u, s, vh = linalg.svd(at.array(a), hermitian=True)
+    np.testing.assert_allclose((u * s @ vh).numpy(), a)
+    np.testing.assert_allclose((vh @ vh.T).numpy(), np.eye(3))
+
+
+def test_linear_algebra_takes_lists():
+    a = [[2.0, 1], [1, 3]]
+    of_norms = (ops.norm, ops.vector_norm, lambda a: ops.vector_norm(a, ord=0), lambda a: ops.norm(a, "nuc"))
+    for f in (*of_norms, ops.cond, ops.matrix_rank, ops.det):
+        np.testing.assert_allclose(f(a), f(np.array(a)))
+    for n in (-1, 0, 1, 2):
+        np.testing.assert_allclose(ops.matrix_power(a, n), linalg.matrix_power(a, n), atol=1e-12)
+    np.testing.assert_allclose(ops.pinv(a, hermitian=True), linalg.pinv(a))

@@ -230,18 +230,17 @@ OPTIONS = {
     "tanh dtype": (lambda t: np.tanh(t, dtype=np.float32), "np.tanh", "dtype", ".astype(dtype)"),
     "tanh casting": (lambda t: np.tanh(t, casting="unsafe"), "np.tanh", "casting"),
     "sum out": (lambda t: np.sum(t, out=BUFFER[0]), "np.sum", "out"),
-    "sum dtype": (lambda t: np.sum(t, dtype=np.float32), "np.sum", "dtype"),
-    "sum where": (lambda t: np.sum(t, where=MASK), "np.sum", "where"),
-    "sum initial": (lambda t: np.sum(t, initial=3.0), "np.sum", "initial"),
+    "cov dtype": (lambda t: np.cov(t, dtype=np.float32), "np.cov", "dtype"),
+    "max where": (lambda t: np.max(t, where=MASK), "np.max", "where"),
     "max initial": (lambda t: np.max(t, initial=3.0), "np.max", "initial"),
-    "mean dtype": (lambda t: np.mean(t, dtype=np.float32), "np.mean", "dtype"),
-    "reduce dtype": (lambda t: np.add.reduce(t, dtype=np.float32), "np.add.reduce", "dtype"),
-    "reduce initial": (lambda t: np.add.reduce(t, initial=1.0), "np.add.reduce", "initial"),
-    "concatenate dtype": (lambda t: np.concatenate([t, t], dtype=np.float32), "np.concatenate", "dtype"),
+    "mean where": (lambda t: np.mean(t, where=MASK), "np.mean", "where"),
+    "std mean": (lambda t: np.std(t, mean=0.0), "np.std", "mean"),
+    "reduce out": (lambda t: np.add.reduce(t, out=BUFFER[0]), "np.add.reduce", "out"),
+    "reduce initial": (lambda t: np.maximum.reduce(t, initial=1.0), "np.maximum.reduce", "initial"),
+    "concatenate dtype": (lambda t: np.concatenate([t, t], dtype=int), "float64", "int64", "casting"),
     "concatenate out": (lambda t: np.concatenate([t], out=BUFFER), "np.concatenate", "out"),
-    "reshape order": (lambda t: np.reshape(t, (3, 2), order="F"), "np.reshape", "order"),
-    "ravel order": (lambda t: np.ravel(t, "F"), "np.ravel", "order"),
-    "take mode": (lambda t: np.take(t, [9], mode="clip"), "np.take", "mode"),
+    "reshape order": (lambda t: np.reshape(t, (3, 2), order="A"), "np.reshape", "order"),
+    "ravel order": (lambda t: np.ravel(t, "A"), "np.ravel", "order"),
     "take out": (lambda t: np.take(t, [1], out=np.empty(1)), "np.take", "out"),
     "matmul axes": (lambda t: np.matmul(t, t.T, axes=[(0, 1)] * 3), "np.matmul", "axes"),
     "clip out": (lambda t: np.clip(t, 0, 1, out=BUFFER), "clip", "out"),
@@ -249,8 +248,8 @@ OPTIONS = {
     "gcd out of arrays": (lambda t: np.gcd(MASK, 2, out=t), "np.gcd", "out"),
     "zeros_like order": (lambda t: np.zeros_like(t, order="F"), "zeros_like", "order"),
     "unknown": (lambda t: np.sum(t, axes=1), "axes"),
-    "positional dtype": (lambda t: np.sum(t, 0, np.float32), "np.sum", "dtype"),
-    "pad mode": (lambda t: np.pad(t, 1, mode="mean"), "pad", "mean"),
+    "positional out": (lambda t: np.sum(t, 0, None, BUFFER[0]), "np.sum", "out"),
+    "pad reflect_type": (lambda t: np.pad(t, 1, mode="reflect", reflect_type="odd"), "pad", "reflect_type"),
 }
 
 
@@ -342,3 +341,62 @@ def test_a_tensor_of_another_thread_raises_through_numpy_too():
 
 def test_operators_are_numpys_names():
     assert ops.tanh(X).dtype == float and ops.sum is not sum
+
+
+# ---------------------------------------------------------------- what NumPy does anyway, said in full
+
+SAID_IN_FULL = {
+    "median": lambda x: np.median(x, 0, None, False, True),
+    "median overwriting": lambda x: np.median(x, overwrite_input=True),
+    "quantile": lambda x: np.quantile(x, 0.5, 0, None, True, "hazen", True, weights=None),
+    "percentile": lambda x: np.percentile(x, 50, None, None, False, "linear", False, weights=None),
+    "nanquantile": lambda x: np.nanquantile(x, 0.5, overwrite_input=False, keepdims=np._NoValue, weights=None),
+    "sort": lambda x: np.sort(x, 0, None, None),
+    "sort order": lambda x: np.sort(x, order=None),
+    "argsort": lambda x: x * np.argsort(x, -1, None, None),
+    "partition": lambda x: np.partition(x, 1, -1, "introselect", None)[:, 1],
+    "argpartition": lambda x: x[:, 0] * np.argpartition(x, 1, order=None)[:, 1],
+    "std": lambda x: np.std(x, 0, None, None, 1),
+    "std keepdims": lambda x: np.std(x, 0, None, None, 1, True, where=True, mean=np._NoValue, correction=np._NoValue),
+    "var": lambda x: np.var(x, 0, None, None, 1, True),
+    "nanstd": lambda x: np.nanstd(x, 0, None, None, 1, True),
+    "sum": lambda x: np.sum(x, 0, None, None, True, np._NoValue, True),
+    "reduce": lambda x: np.add.reduce(x, 0, None, None, True),
+    "accumulate": lambda x: np.add.accumulate(x, 0, None, None),
+    "nanmax": lambda x: np.nanmax(x, initial=np._NoValue, where=np._NoValue),
+    "clip": lambda x: np.clip(x, 0, 1, None),
+    "take": lambda x: np.take(x, [0], 0, None, "raise"),
+    "compress": lambda x: np.compress([True, False], x, 0, None),
+    "choose": lambda x: np.choose([[0, 1, 0]], [x, 2 * x], None, "raise"),
+    "copy": lambda x: np.copy(x, "K", False),
+    "trace": lambda x: np.trace(x, 0, 0, 1, None, None),
+    "cov": lambda x: np.cov(x, dtype=None),
+    "histogram": lambda x: np.histogram(x, 3, None, None, None)[1],
+}
+
+
+@pytest.mark.parametrize("name", SAID_IN_FULL)
+def test_defaults_may_be_spelled_out(name):
+    f = SAID_IN_FULL[name]
+    close(f(at.array(X)).numpy(), f(X))
+    assert f(at.array(X)).dtype == f(X).dtype
+    tracked(lambda t: close(f(t).numpy(), f(X)))
+
+
+def test_too_many_arguments_and_unknown_ones_are_refused_by_name():
+    t = at.array(X)
+    raises(lambda: np.std(t, 0, None, BUFFER[0]), "np.std", "not out=")
+    raises(lambda: np.clip(t, 0, 1, BUFFER), "np.clip", "not out=")
+    raises(lambda: np.median(t, overwrite=True), "overwrite")
+
+
+@pytest.mark.parametrize("name, f", [
+    ("diff", lambda x: np.diff(x, 1, -1, np._NoValue, np._NoValue)), ("round", lambda x: np.round(x, 1, None)),
+    ("outer", lambda x: np.outer(x, x, None)), ("ptp", lambda x: np.ptp(x, 0, None)), ("stack", lambda x: np.stack((x, x), 0, None)),
+    ("concatenate", lambda x: np.concatenate((x, x), 0, None)), ("max", lambda x: np.max(x, 0, None, False)),
+    ("ones_like", lambda x: np.ones_like(x, None, "K", True, (2,))), ("full_like", lambda x: np.full_like(x, 1, None, "K", True, (2,))),
+    ("linspace", lambda x: np.linspace(x, 9, 3, True, False, None, 0)), ("copy", lambda x: np.copy(x, "C")),
+    ("nan_to_num", lambda x: np.nan_to_num(x, True, 0.0)), ("ravel", lambda x: np.ravel(x, "F")),
+])  # fmt: skip
+def test_positional_arguments_of_numpys(name, f):
+    close(f(at.array(X)).numpy(), f(X))

@@ -495,3 +495,62 @@ def test_elements_in_fortran_order():
         np.testing.assert_array_equal(found.numpy(), expected)
     with pytest.raises(TypeError, match=r"np.ravel of a Tensor: order must be 'C' or 'F', not 'K'"):
         np.ravel(t, order="K")
+
+
+# ---------------------------------------------------------------- dtypes, signs of zeros, and what is empty
+
+
+def test_grids_and_polynomials_of_small_floats():
+    for dtype in (np.float16, np.float32):
+        x = np.array([1, 2, 3], dtype)
+        agrees(lambda x: np.geomspace(1, x, 3), x)
+        agrees(lambda x: np.geomspace(x, x + 4, 3), x)
+        agrees(lambda x: np.poly(x / 8), x)
+    assert at.grad(lambda x: np.geomspace(x, 9, 3).sum())(np.float32(1)).dtype == np.float32
+
+
+@pytest.mark.parametrize("period", [4, 5, np.int64(4), 4.0, np.int8(4)])
+def test_unwrap_of_integers(period):
+    for dtype in (np.int64, np.int32, np.int8):
+        agrees(lambda x: np.unwrap(x, period=period), (np.arange(6) * 3).astype(dtype))
+
+
+def test_a_period_of_unwrap_has_no_derivative():
+    x = at.array(np.arange(5.0) * 3)
+    close(np.unwrap(x, period=at.array(4.0)).numpy(), np.unwrap(x.numpy(), period=4.0))
+    with pytest.raises(TypeError, match=r"np\.unwrap's period would drop its derivative"):
+        at.grad(lambda p: np.unwrap(x, period=p).sum())(4.0)
+
+
+def test_signs_of_zeros():
+    def signs(y):
+        return [np.signbit(part).tolist() for part in listed(y)]
+
+    zeros = np.array([-0.0, 0.0, -0.0, 0.0])
+    for f, x in ((np.maximum.accumulate, zeros), (np.minimum.accumulate, zeros[1:]), (np.modf, np.array([-np.inf, np.inf, -0.0, -2.0]))):
+        assert signs([y.numpy() for y in listed(f(at.array(x)))]) == signs(f(x))
+    assert np.signbit(np.unwrap(at.array(zeros)).numpy()).tolist() == [True, False, False, False]
+
+
+def test_polynomials_that_are_empty_or_have_more_axes():
+    none, rows = np.zeros(0), np.ones((2, 3))
+    for f in (np.polymul, np.polyadd, np.polysub):
+        agrees(lambda p, f=f: f(p, [1.0, 2.0]), none)
+        agrees(lambda p, f=f: f([1.0, 2.0], p), none)
+    for f in (np.polyadd, np.polysub):
+        agrees(lambda p, f=f: f(p, p), rows)
+        agrees(lambda p, f=f: f(p, p[:, 0]), rows[:, :2])
+    for f in (np.polyder, np.polyint):
+        agrees(f, none)
+    for f in (lambda p: np.polyval(p, 2.0), np.polyder, np.polyint):
+        with pytest.raises(TypeError, match="must have an axis"):
+            f(at.array(3.0))
+    with pytest.raises(ValueError, match="vander: N must not be negative"):
+        np.vander(at.array(np.ones(3)), -1)
+
+
+def test_ldexp_of_boolean_exponents():
+    x = np.arange(3.0)
+    agrees(lambda x: np.ldexp(x, True), x)
+    agrees(np.ldexp, x, x > 1)
+    agrees(lambda m: np.ldexp(2.0, m), x > 1)

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 import autotape as at
 from autotape import backend
 from autotape.opsets import array as ops
+from autotape.opsets.array import quantiles
 from autotape.testing import check_grads
 from autotape.testing.strategies import arrays, shapes
 
@@ -24,6 +25,7 @@ BACKENDS = ["numpy", "strict"]
 K = backend.load("numpy")
 by_name = {"ids": lambda f: f.__name__}
 NAN = np.nan
+close = np.testing.assert_allclose
 ROUNDING = {np.dtype(np.float16): 1e-3, np.dtype(np.float32): 1e-5}
 TIED = np.array([[2, 1, 2, 1], [0, 0, 0, 3]])
 HOLES = np.array([[1.5, NAN, -2, 0.5], [NAN, NAN, 3, NAN], [0.25, 4, -1, 2]])
@@ -566,3 +568,190 @@ def test_refused(call, kind, says):
     with pytest.raises(kind) as caught:
         call()
     assert says in str(caught.value)
+
+
+# ---------------------------------------------------------------- beside infinities and NaN
+
+INF = np.inf
+METHODS_OF_QUANTILES = [*quantiles.MEANS, *quantiles.CONTINUOUS, *quantiles.STEPS]
+
+
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+@pytest.mark.parametrize("method", METHODS_OF_QUANTILES)
+@pytest.mark.parametrize("x", [[1, 2, INF], [1, INF, INF], [-INF, 2, 3], [-INF, -INF, INF, INF], [4, -INF, 1, 9, INF]], ids=str)
+def test_quantiles_beside_infinities_are_numpys(x, method):
+    x = np.array(x)
+    for q in (0.0, 1.0, 0.25, 0.75, 0.5, 0.9, [0.1, 0.6, 1.0], 0, 1, [0, 1]):
+        for f in (np.quantile, np.nanquantile):
+            same(f(at.array(x), q, method=method), np.asarray(f(x, q, method=method)))
+        percents = np.multiply(q, 100.0)
+        same(np.percentile(at.array(x), percents, method=method), np.asarray(np.percentile(x, percents, method=method)))
+
+
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+def test_quantiles_beside_infinities_in_numbers():
+    def quantile(x, *args, **options):
+        return np.quantile(at.array(x), *args, **options).numpy().tolist()
+
+    assert quantile([1, 2, INF], 1) == INF and quantile([1, 2, INF], [0, 1]) == [1, INF] and quantile([1, INF, INF], 0) == 1
+    assert quantile([-INF, 2, 3], 0.25) == -INF
+    assert np.isnan(quantile([1, 2, INF], 0.75)) and np.isnan(quantile([1, 2, INF], 0.5, method="midpoint"))
+
+
+def test_quantiles_for_whole_q_keep_the_dtype():
+    x = np.array([3, 1, 2])
+    for q in (0, 1, [0, 1], np.int64(1), True, np.array([[1, 0]])):
+        for f in (np.quantile, np.nanquantile):
+            for dtype in (np.int64, np.float32):
+                y = f(at.array(x.astype(dtype)), q)
+                assert y.dtype == dtype and y.shape == np.shape(q)
+                close(y.numpy(), np.where(q, 3, 1))
+    assert np.quantile(at.array(x), 1.0).dtype == np.percentile(at.array(x), 100).dtype == np.float64
+    close(at.grad(lambda x: np.quantile(x, [0, 1]) @ np.array([2.0, 5.0]))(np.array([3.0, 1, 2])), [5, 2, 0])
+
+
+def test_the_median_of_the_largest_numbers_is_finite():
+    assert np.nanmedian(at.array([1.7e308, NAN])).item() == 1.7e308 == np.median(at.array([1.7e308])).item()
+
+
+@pytest.mark.parametrize("f", [np.quantile, np.nanquantile], ids=str)
+@pytest.mark.parametrize("wrong", [[NAN, NAN, NAN], [1, INF, INF], [-INF, -INF, 1]], ids=str)
+def test_a_result_that_is_left_out_leaves_the_derivative_in_q_finite(f, wrong):
+    x = np.stack([np.array([1.0, 2.0, 4.0]), np.array(wrong)])
+
+    def loss(q, x):
+        y = f(x, q, axis=1)
+        return np.sum(np.where(np.isfinite(y), y, 0))
+
+    with np.errstate(invalid="ignore"):
+        dq, dx = at.grad(loss, 0)(np.array(0.6), at.array(x)), at.grad(loss, 1)(0.6, x)
+    close(dq, 4)
+    close(dx[0], [0, 0.8, 0.2])
+    assert np.isfinite(dx).all()
+
+
+def test_the_derivatives_of_quantiles_hold_on_both_sides_of_the_middle():
+    x = np.array([[2.0, 0.5], [-1, 3], [0.75, 1]])
+    for q in (0.1, 0.3, 0.45, 0.7, 0.95):
+        check_grads(lambda x, q: np.quantile(x, q, axis=0), (x, np.array([q])))
+
+
+# ---------------------------------------------------------------- histograms and places
+
+
+def test_histograms_over_a_range_of_tensors():
+    x = np.array([1.0, 2.0, 4.0, 5.5])
+    edges = np.linspace(1, 5.5, 4)
+    for f in (
+        lambda t: np.histogram(t, 3, range=(np.min(t), np.max(t)))[1],
+        lambda t: np.histogram_bin_edges(t, 3, range=(np.min(t), np.max(t))),
+        lambda t: np.histogram_bin_edges(t, 3, range=np.stack([t[0], t[3]])),
+        lambda t: np.histogram2d(t, t, 3, range=[(np.min(t), np.max(t)), [0, 1]])[1],
+        lambda t: np.histogramdd([t], 3, range=[(np.min(t), 5.5 + 0 * t[0])])[1][0],
+    ):
+        close(f(at.array(x)).numpy(), edges)
+        y, pull = at.vjp(f, x)
+        close(y, edges)
+        assert np.ravel(pull(np.ones(4)))[0] == 2
+    close(at.grad(lambda t: np.histogram(t, 3, range=(np.min(t), np.max(t)), density=True)[0][0])(x), [2 / 27, 0, 0, -2 / 27])
+    assert np.histogram(at.array(x), 3, range=(at.array(0.0), at.Param(np.array(9.0))))[0].numpy().tolist() == [2, 2, 0]
+
+
+def test_columns_of_a_sample_have_one_length_and_one_dtype():
+    x, y = np.array([1.0, 2, 4], np.float32), np.array([3.0, 5, 1])
+    for wrong in (x[:1], x[:2]):
+        with pytest.raises(ValueError, match=r"histogram2d: x \(3,\) and y"):
+            np.histogram2d(at.array(y), wrong)
+        with pytest.raises(ValueError, match="one length"):
+            np.histogramdd([at.array(y), wrong])
+    with pytest.raises(ValueError, match=r"\(n, d\)"):
+        np.histogramdd(at.array(np.ones((2, 2, 2))))
+    for found, expected in zip(np.histogram2d(at.array(x), y, 2), np.histogram2d(x, y, 2), strict=True):
+        same(found, expected)
+    for dtype in (np.int32, np.float32):
+        edges = np.histogramdd([at.array(x.astype(dtype)), x.astype(dtype)], 2)[1]
+        assert edges[0].dtype == np.histogramdd([x.astype(dtype), x.astype(dtype)], 2)[1][0].dtype
+
+
+def test_raw_weights_beside_a_tensor_give_tensors():
+    t, w = at.array([1, 2, 2]), np.array([0.5, 1.0, 2.0])
+    results = [np.bincount(t, w), np.histogram(t, 2, weights=w)[0], ops.histogram(t, 2, weights=w)[0]]
+    results += [np.histogram2d(t, t, 2, weights=w)[0], ops.histogramdd([w, t * 1.0], 2, weights=w)[0], ops.histogramdd([w, t * 1.0], 2)[0]]
+    assert all(type(y) is at.Tensor for y in results)
+    close(results[0].numpy(), [0, 0.5, 3])
+    assert type(ops.bincount(t.numpy(), w)) is np.ndarray
+
+
+def test_complex_weights_are_refused_where_numpy_refuses_them():
+    t, w = at.array([1, 2]), np.array([1j, 2])
+    for call in (lambda: np.bincount(t, w), lambda: np.histogram2d(t, t, 2, weights=w), lambda: np.histogramdd([t, t], 2, weights=w)):
+        with pytest.raises(TypeError, match="weights must be real, not complex128"):
+            call()
+    close(np.histogram(t, 2, weights=w)[0].numpy(), [1j, 2])
+
+
+def test_digitize_takes_bins_of_nan_as_numpy_does():
+    x = np.array([1.0, 5.0, NAN, -1.0])
+    for bins in ([1, 2, NAN], [1, NAN, NAN], [NAN, 2, 1], [NAN, NAN], [1, NAN, 0], [1, 1, 3], [3, 3, 1], [2, 2], []):
+        same(np.digitize(at.array(x), bins), np.digitize(x, bins))
+    for bins in ([NAN, 1, 2], [1, 2, NAN, 0, -1, 3, 2], [1, 3, 2]):
+        with pytest.raises(ValueError, match="rise or fall"):
+            np.digitize(at.array(x), bins)
+
+
+def test_empty_and_0d_inputs_are_numpys():
+    for shape, kth, axis in (((0,), 0, -1), ((3, 0), 1, -1), ((0, 3), 7, 0), ((3, 0), [5, -9], 1)):
+        same(np.partition(at.array(np.zeros(shape)), kth, axis), np.partition(np.zeros(shape), kth, axis))
+        same(np.argpartition(at.array(np.zeros(shape)), kth, axis), np.argpartition(np.zeros(shape), kth, axis))
+    same(np.lexsort(at.array([3, 1, 2])), np.asarray(np.lexsort(np.array([3, 1, 2]))))
+    with pytest.raises(TypeError, match="a key or more"):
+        np.lexsort(at.array(3))
+    for options in ({}, {"weights": np.ones(3)}, {"density": True}):
+        for bins in ([], [1.0]):
+            same(np.histogram(at.array(np.ones(3)), bins, **options), np.histogram(np.ones(3), bins, **options))
+    same(np.bincount(at.array(np.array([1, 3, 1], np.uint64))), np.array([0, 2, 0, 1]))
+    same(np.quantile(at.array(np.ones(3)), []), np.zeros(0))
+
+
+# ---------------------------------------------------------------- running products
+
+
+def test_cumprod_is_numpys_beyond_overflow():
+    for x in (np.arange(300.0), np.array([1e-200, 1e-200, 1e200, 1e200]), np.array([INF, 0, 1]), np.array([NAN, 0, 1])):
+        with np.errstate(all="ignore"):
+            same(np.cumprod(at.array(x)), np.cumprod(x))
+            same(np.nancumprod(at.array(x)), np.nancumprod(x))
+            same(np.multiply.accumulate(at.array(x)), np.multiply.accumulate(x))
+    for dtype in (np.bool_, np.int32, np.float16, np.float32):
+        same(np.cumprod(at.array(np.ones((2, 3), dtype)), 0), np.cumprod(np.ones((2, 3), dtype), 0))
+
+
+@pytest.mark.parametrize("backend_name", BACKENDS)
+@pytest.mark.parametrize("x", [[1, 0, 3, 0, 5], [0, 0, 0], [5], [1, 2, 0, 4, 0.5, -1, 3], [[1, 0, 2], [3, 4, 0]]], ids=str)
+def test_the_derivatives_of_cumprod_hold_at_zeros(x, backend_name):
+    x = np.array(x, float)
+    with backend.use(backend_name):
+        check_grads(lambda x: np.cumprod(x, -1), (x,))
+    n = x.shape[-1]
+    rows = [[sum(np.prod(np.delete(row[: j + 1], i)) for j in range(i, n)) for i in range(n)] for row in x.reshape(-1, n)]
+    close(at.grad(lambda x: np.sum(np.cumprod(x, -1)))(x), np.reshape(rows, x.shape))
+
+
+def test_the_derivatives_of_products_are_finite_beside_overflow():
+    with np.errstate(over="ignore"):
+        g = at.grad(lambda x: np.sum(np.cumprod(x)[:3]))(np.full(300, 100.0))
+        close(g, [10101, 10100, 10000] + [0] * 297)
+        for f in (np.prod, lambda x: np.cumprod(x)[-1]):
+            close(at.grad(f)(np.array([0, 1e200, 1e200, 1e200])), [INF, 0, 0, 0])
+            close(at.grad(f)(np.arange(300.0)), np.where(np.arange(300) == 0, INF, 0))
+
+
+# ---------------------------------------------------------------- lists
+
+
+@pytest.mark.parametrize("name", [name for name in ops.__all__ if name.startswith("nan") and "tile" not in name and name != "nan_to_num"])
+def test_lists_are_taken(name):
+    x = [[1.0, NAN, 3.0], [4.0, 2.0, NAN]]
+    for axis in (None, 0):
+        close(getattr(ops, name)(x, axis), getattr(np, name)(x, axis))
+    close(getattr(ops, name)([3, 1, 2]), getattr(np, name)([3, 1, 2]))

@@ -326,7 +326,7 @@ WRONG = {
     "sign": (declared(lambda dy, x, y: -dy * (1 - y * y)), "the gradient along"),
     "one element": (declared(lambda dy, x, y: dy * (1 - y * y) * ONE_WRONG), r"worst element \(1,\)"),
     "eighth digit": (declared(lambda dy, x, y: dy * (1 - y * y) * (1 + 2e-8)), "the complex step gives"),
-    "dtype": (declared(lambda dy, x, y: (dy * (1 - y * y)).astype(np.float32)), "the gradient along a random direction"),  # cast by the engine
+    "dtype": (declared(lambda dy, x, y: (dy * (1 - y * y)).astype(np.float32)), "the gradient along a random"),  # the engine casts
     "shape": (declared(lambda dy, x, y: (dy * (1 - y * y)).sum(keepdims=True)), r"shape \(1,\) for an input of shape \(3,\)"),
     "cotangent changed": (declared(changes_cotangent), "changed by the gradient"),
     "input changed": (declared(changes_input), "changed by the gradient"),

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 import autotape as at
 from autotape import backend
+from autotape.opsets import array as ops
 from autotape.testing import check_grads
 
 FEW = settings(max_examples=settings().max_examples // 7)
@@ -102,3 +103,23 @@ def test_what_does_not_fit():
             update(name, x, np.ones(4), 0)
         with pytest.raises(IndexError):
             update(name, x, 1.0, 5)
+
+
+@pytest.mark.parametrize("name", ["set", *AT])
+@pytest.mark.parametrize("dtype", [int, np.uint8, bool])
+def test_what_integers_and_booleans_cut_off_has_the_derivative_0(name, dtype):
+    if name == "divide" or (name == "add" and dtype is bool):
+        return
+
+    def f(v, index):
+        return (update(name, at.array(np.ones(3, dtype)), v, index) * 1.0).sum()
+
+    for index in (0, [0, 0]):
+        assert f(1.2, index).item() == f(1.7, index).item() and at.grad(f)(1.5, index) == 0
+
+
+def test_the_operators_behind_at_have_that_derivative_too():
+    x = np.zeros(3, int)
+    for f in (ops.index_set, ops.index_add):
+        assert at.grad(lambda v, f=f: (f(x, v, 0) * 1.0).sum())(1.5) == 0
+        assert at.grad(lambda v, f=f: f(x * 1.0, v, 0).sum())(1.5) == 1

@@ -32,6 +32,10 @@ def cumsum(x: Array, axis: int) -> Array:
     return np.cumsum(x, axis)
 
 
+def cumprod(x: Array, axis: int) -> Array:
+    return np.cumprod(x, axis)
+
+
 def sum_to(x: Array, shape: Shape) -> Array:
     if x.shape == shape:
         return x
@@ -54,5 +58,6 @@ KERNELS: dict[str, Callable[..., Any]] = {
     "argmax": _position(np.argmax),
     "argmin": _position(np.argmin),
     "cumsum": cumsum,
+    "cumprod": cumprod,
     "sum_to": sum_to,
 }

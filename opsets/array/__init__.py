@@ -17,12 +17,12 @@ The files, each importing only from those above it:
 
     functions        exp log sqrt sin sinc tanh i0 ...
     shapes           reshape transpose broadcast_to sum_to squeeze expand_dims atleast_1d swapaxes moveaxis meshgrid tile ...
+    creation         astype zeros_like ones_like full_like
     logic            comparisons, isclose allclose array_equal, and or xor not, isnan isinf isfinite signbit
     arithmetic       + - * / // % ** hypot logaddexp where maximum fmax clip abs copysign sign floor ceil trunc round ...
-    creation         astype zeros_like ones_like full_like
     indexing         getitem scatter_add index_set index_add take take_along_axis
     parts            ldexp frexp modf nextafter spacing, real imag conjugate angle
-    joining          concatenate stack block append split pad repeat flip rot90 roll ...
+    joining          concatenate stack block append split repeat flip rot90 roll ...
     choosing         compress extract select choose insert delete
     reductions       sum mean logsumexp var std prod max min any all argmax argmin
     cumulative       cumsum cumprod cumulative_sum cumulative_prod
@@ -37,6 +37,7 @@ The files, each importing only from those above it:
     slices           unstack apply_along_axis sliding_window_view resize
     signals          convolve correlate interp unwrap
     grids            linspace logspace geomspace vander
+    padding          pad
     polynomials      polyval polyadd polymul polydiv polyder polyint ...
     linear           matmul dot inner outer tensordot
     covariance       cov corrcoef
@@ -141,7 +142,6 @@ from .joining import (
     flipud,
     hsplit,
     hstack,
-    pad,
     repeat,
     roll,
     rot90,
@@ -175,6 +175,7 @@ from .logic import (
     signbit,
 )
 from .norms import cond, matrix_norm, matrix_rank, norm, vector_norm
+from .padding import pad
 from .parts import angle, conjugate, frexp, imag, ldexp, modf, nextafter, real, real_if_close, spacing
 from .polynomials import poly, polyadd, polyder, polydiv, polygrid2d, polyint, polymul, polysub, polyval, polyval2d
 from .products import cross, kron, matrix_power, matvec, multi_dot, vdot, vecdot, vecmat

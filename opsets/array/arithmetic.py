@@ -13,9 +13,10 @@ import numpy as np
 from autotape import kernels, operator
 from autotape.numpy_protocol import numpy_function
 
+from .creation import astype, full_like
 from .functions import exp, exp2, log
-from .logic import BOOL, isinf, isnan, logical_and, not_equal
-from .shapes import under_name
+from .logic import BOOL, isinf, isnan, logical_and, logical_not, not_equal
+from .shapes import as_array, dtype_of, under_name
 
 # ---------------------------------------------------------------- + - * /
 
@@ -78,14 +79,22 @@ def negative(x):
 def _(dy): return -dy
 
 
-@operator(elementwise=True, numpy=np.positive)
-def positive(x):
-    """+x: a copy of x."""
+@operator(elementwise=True)
+def copied(x):
+    """A copy of x."""
     return kernels().copy(x)
 
 
-@positive.backward
+@copied.backward
 def _(dy): return dy
+
+
+@numpy_function(np.positive)
+def positive(x):
+    """+x: a copy of x, which must be numbers, not booleans."""
+    if dtype_of(x) == BOOL:
+        raise TypeError("positive: x must be numbers, not bool")
+    return copied(x)
 
 
 @operator(elementwise=True, numpy=np.reciprocal)
@@ -141,8 +150,8 @@ def divmod(a, b):
 def power(a, b):
     """a ** b.
 
-    d/da is 0 where a = b = 0, and d/db is 0 where a = 0, so neither is NaN for b >= 0.  Otherwise they are what mathematics
-    says: infinite at a = 0 for 0 < b < 1 in a, NaN at a < 0 in b.  A Python number b is weak and costs no logarithm.
+    d/da is 0 where b = 0, and d/db is 0 where a = 0.  Otherwise they are what mathematics says: infinite at a = 0 for b < 1 in a,
+    NaN at a < 0 in b.  A Python number b is weak and costs no logarithm.
     """
     if type(b) is int:
         return square(a) if b == 2 else power_of(a, b)
@@ -167,9 +176,14 @@ def power_of_arrays(a, b):
 
 
 @power_of_arrays.backward("a")
-def _(dy, a, b): return dy * b * where(logical_and(a == 0, b == 0), 1, a) ** (b - 1)
+def _(dy, a, b):
+    a, b = astype(a, dy.dtype), astype(b, dy.dtype)  # b - 1 wraps in unsigned integers
+    infinite = logical_not(absolute(a) >= float(np.finfo(dy.dtype).tiny))  # as 1 / a is then, or NaN
+    return dy * b * where(logical_and(infinite, b == 0), 1, a) ** (b - 1)
+
+
 @power_of_arrays.backward("b")
-def _(dy, a, y): return dy * y * log(where(a == 0, 1, a))
+def _(dy, a, y): return dy * where(a == 0, 0, y) * log(where(a == 0, 1, astype(a, dy.dtype)))
 
 
 @numpy_function(np.float_power)
@@ -324,27 +338,39 @@ def _(dy, a, b, y): return where(a == b, dy * 0.5, where(b == y, dy, 0))
 def clip(x, min=None, max=None):
     """x kept within min and max: minimum(maximum(x, min), max).  Either may be None, an array or a Tensor.
 
-    The derivative in x is 1 inside, 0 outside, and 1/2 at the edge.
+    The derivative in x is 1 inside, 0 outside, and 1/2 at the edge.  Python ints leave the dtype of integers x; beyond its range
+    they are no limits, or raise OverflowError where nothing in it is within them.
     """
-    if min is not None:
-        x = maximum(x, min)
-    return x if max is None else minimum(x, max)
+    low, high = edge(x, min, -1), edge(x, max, 1)
+    y = x if low is None else maximum(x, low)
+    y = y if high is None else minimum(y, high)
+    return copied(x) if y is x and (low is not min or high is not max) else y
+
+
+def edge(x, limit, side: int):
+    """One of clip's limits, the lower one (side -1) or the upper; None if x's integers are all within a Python int."""
+    if type(limit) is not int or dtype_of(x).kind not in "iu":
+        return limit
+    info = np.iinfo(dtype_of(x))
+    within = limit <= info.min if side < 0 else limit >= info.max
+    return None if within else np.asarray(limit, info.dtype)
 
 
 @numpy_function(np.nan_to_num)
 def nan_to_num(x, copy=True, nan=0.0, posinf=None, neginf=None):
-    """Real x with numbers for NaN and the infinities, which are by default the dtype's largest and smallest.
+    """Real x with numbers, or arrays that broadcast, for NaN and the infinities, which are by default the dtype's largest and smallest.
 
     The derivative is 1 where x is finite, else 0.  A Tensor never changes, so `copy` makes no difference.
     """
+    x = as_array(x)
     if x.dtype.kind == "c":
         raise TypeError(f"nan_to_num: x must be real, not {x.dtype}")
     if x.dtype.kind in "biu":
-        return positive(x)
-    largest = float(np.finfo(x.dtype).max)
-    y = where(isnan(x), float(nan), x)
-    y = where(x == math.inf, largest if posinf is None else float(posinf), y)
-    return where(x == -math.inf, -largest if neginf is None else float(neginf), y)
+        return copied(x)
+    largest = np.finfo(x.dtype).max
+    y = where(isnan(x), full_like(x, nan), x)
+    y = where(x == math.inf, full_like(x, largest if posinf is None else posinf), y)
+    return where(x == -math.inf, full_like(x, -largest if neginf is None else neginf), y)
 
 
 # ---------------------------------------------------------------- sign and rounding: steps, whose derivative is 0

@@ -10,19 +10,32 @@ from operator import index
 import numpy as np
 from numpy.lib.array_utils import normalize_axis_index
 
-from autotape.tensor import Tensor, asarray
+from autotape.param import Param, watch
+from autotape.tensor import Tensor, asarray, refuse_tracked
 
 from .arithmetic import where
 from .creation import astype
 from .indexing import getitem, take, take_along_axis
 from .joining import concatenate, stack
 from .logic import BOOL, not_equal
-from .shapes import broadcast_to, dtype_of, expand_dims, moveaxis, ravel, reshape, shape_of
+from .shapes import assigned, broadcast_to, dtype_of, expand_dims, moveaxis, ravel, reshape, shape_of
 
 
 def known(value):
     """What picks, without Tensors."""
-    return value.numpy() if isinstance(value, Tensor) else value
+    return value.numpy() if isinstance(value, (Tensor, Param)) else value
+
+
+def untracked(value, what: str):
+    """What counts as plain data, without Tensors.  Raises TypeError for one that is being recorded."""
+    if isinstance(value, (Tensor, Param)):
+        refuse_tracked(watch(value) if isinstance(value, Param) else value, what)
+    return known(value)
+
+
+def beside(y, *xs):
+    """y, as a Tensor if one of the xs is one, since results are Tensors then."""
+    return asarray(y) if any(isinstance(x, (Tensor, Param)) for x in xs) and not isinstance(y, (Tensor, Param)) else y
 
 
 def places(condition) -> np.ndarray:
@@ -37,12 +50,12 @@ def compress(condition, x, axis=None):
     """x[i] along `axis` for each true condition[i]; None takes x.ravel().  Raises ValueError for a condition that isn't 1-d."""
     if len(shape_of(condition)) != 1:
         raise ValueError(f"compress: the condition must be 1-d, not {shape_of(condition)}")
-    return take(x, places(condition), axis)
+    return take(beside(x, condition), places(condition), axis)
 
 
 def extract(condition, x):
     """The elements of x.ravel() where condition.ravel() is true."""
-    return take(x, places(condition))
+    return take(beside(x, condition), places(condition))
 
 
 def select(condlist, choicelist, default=0):
@@ -75,14 +88,14 @@ def choose(indices, choices, mode="raise"):
         raise ValueError(f"choose: the indices must be at least 0 and less than {n}, the number of choices")
     i = i.astype(np.intp) % n if mode == "wrap" else i.clip(0, n - 1).astype(np.intp)
     shape = np.broadcast_shapes(i.shape, *map(shape_of, choices))
-    every = stack([broadcast_to(c, shape) for c in in_one_dtype(choices)])
+    every = beside(stack([broadcast_to(c, shape) for c in in_one_dtype(choices)]), indices)
     return getitem(take_along_axis(every, expand_dims(np.broadcast_to(i, shape), 0), 0), 0)
 
 
 def in_one_dtype(xs):
-    """The xs in the dtype of them all; Python numbers are weak."""
+    """The xs in the dtype of them all; Python numbers are weak, and too large ones are cut to its bits, as NumPy has it."""
     dtype = np.result_type(*(x if type(x) in (int, float, complex) else dtype_of(x) for x in xs))
-    return [astype(x, dtype) for x in xs]
+    return [astype(x if hasattr(x, "dtype") else np.asarray(x), dtype) for x in xs]
 
 
 # ---------------------------------------------------------------- by places
@@ -93,7 +106,7 @@ def insert(x, obj, values, axis=None):
 
     None inserts into x.ravel().  Raises IndexError for a place that isn't there, ValueError for values that don't broadcast.
     """
-    x, axis = on_axis(x, axis)
+    x, axis = on_axis(beside(x, obj), axis)
     shape, obj = shape_of(x), known(obj)
     n = shape[axis]
     at = np.arange(n)[obj] if isinstance(obj, slice) else np.asarray(obj, None if np.size(obj) else np.intp)
@@ -103,7 +116,7 @@ def insert(x, obj, values, axis=None):
         values = reshape(values, (*(1,) * (len(shape) - len(values.shape)), *values.shape))
         values = moveaxis(values, 0, axis) if at.ndim == 0 else values
         count = values.shape[axis]
-    values = broadcast_to(values, (*shape[:axis], count, *shape[axis + 1 :]))
+    values = assigned("insert", values, (*shape[:axis], count, *shape[axis + 1 :]))
     return take(concatenate((x, values), axis), np.insert(np.arange(n), at, np.arange(n, n + count)), axis)
 
 
@@ -112,7 +125,7 @@ def delete(x, obj, axis=None):
 
     None deletes from x.ravel().  Raises IndexError for a place that isn't there.
     """
-    x, axis = on_axis(x, axis)
+    x, axis = on_axis(beside(x, obj), axis)
     return take(x, np.delete(np.arange(shape_of(x)[axis]), known(obj)), axis)
 
 

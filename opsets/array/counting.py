@@ -15,6 +15,7 @@ from autotape import kernels, operator
 from autotape.param import Param
 from autotape.tensor import Tensor, asarray
 
+from .choosing import beside
 from .creation import astype, ones_like
 from .indexing import getitem, scatter_add, take
 from .shapes import dtype_of, ravel, shape_of
@@ -123,19 +124,19 @@ def kept(places, trim: str) -> slice:
 def bincount(x, weights=None, minlength=0):
     """How often each of 0, 1, 2 ... is in x, 1-d and of whole numbers >= 0; with weights their sums instead, in float64.
 
-    The result goes to the largest number in x, and has `minlength` elements or more.  Raises TypeError for other dtypes of x,
-    ValueError for other shapes and values.
+    The result goes to the largest number in x, and has `minlength` elements or more.  Raises TypeError for other dtypes of x and
+    for complex weights, ValueError for other shapes and values.
     """
     shape = shape_of(x)
     if len(shape) != 1 or minlength < 0:
         raise ValueError(f"bincount: x must be 1-d, not {shape}, and minlength must not be negative, got {minlength}")
-    if not np.can_cast(dtype_of(x), np.intp):
+    if dtype_of(x).kind not in "biu":
         raise TypeError(f"bincount: x must be whole numbers, not {dtype_of(x)}")
     x = astype(x, np.intp)
     low, high = ends(values_of(x))
     if low < 0:
         raise ValueError(f"bincount: x must not be negative, as {low} is")
-    counted = ones_like(x) if weights is None else astype(fitted("bincount", weights, shape), np.float64)
+    counted = ones_like(x) if weights is None else real("bincount", fitted("bincount", weights, shape, x))
     return scatter_add(counted, x, (high + 1 if high + 1 > minlength else minlength,))
 
 
@@ -144,8 +145,15 @@ def ends(x) -> tuple[int, int]:
     return (int(x.min()), int(x.max())) if x.size else (0, -1)
 
 
-def fitted(name: str, weights, shape):
-    """weights in one axis.  Raises ValueError unless they have x's shape."""
+def fitted(name: str, weights, shape, *xs):
+    """weights in one axis, as `beside` gives them.  Raises ValueError unless they have this shape."""
     if shape_of(weights) != shape:
         raise ValueError(f"{name}: weights {shape_of(weights)} must have x's shape {shape}")
-    return ravel(weights)
+    return ravel(beside(weights, *xs))
+
+
+def real(name: str, weights):
+    """weights in float64.  Raises TypeError for complex ones."""
+    if dtype_of(weights).kind == "c":
+        raise TypeError(f"{name}: weights must be real, not {dtype_of(weights)}")
+    return astype(weights, np.float64)

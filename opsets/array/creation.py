@@ -5,14 +5,19 @@ from __future__ import annotations
 import numpy as np
 
 from autotape import kernels, operator
+from autotape.param import Param
+from autotape.tensor import Tensor, asarray
 
-from .arithmetic import where
-from .shapes import as_shape, broadcast_to, shape_of, under_name
+from .shapes import as_shape, assigned, dtype_of, shape_of
 
 
 def astype(x, dtype):
-    """x in another dtype; x itself if it has that dtype.  The derivative of a conversion to integers or booleans is 0."""
+    """x in another dtype; x itself if it has that dtype.  The derivative of a conversion to integers or booleans is 0.
+
+    Python numbers must fit: 300 and -1 as uint8 raise OverflowError, NaN as an integer ValueError.
+    """
     dtype = np.dtype(dtype)
+    x = x if hasattr(x, "dtype") else np.asarray(x, dtype)
     return to_integers(x, dtype) if dtype.kind in "biu" else to_floats(x, dtype)
 
 
@@ -45,8 +50,7 @@ def ones_like(x, dtype=None, shape=None):
 
 
 def full_like(x, fill_value, dtype=None, shape=None):
-    """fill_value, a number or what broadcasts to it, in x's shape and dtype, or in those given."""
-    zeros = zeros_like(x, dtype, shape)
-    if shape_of(fill_value) != ():
-        fill_value = under_name("full_like", broadcast_to, fill_value, shape=zeros.shape)
-    return astype(where(ones_like(zeros, bool), fill_value, zeros), zeros.dtype)
+    """fill_value, a number or what broadcasts to it, in x's shape and dtype, or in those given.  Python numbers must fit, as in astype."""
+    shape = shape_of(x) if shape is None else as_shape(shape)
+    y = assigned("full_like", astype(fill_value, dtype_of(x) if dtype is None else dtype), shape)
+    return asarray(y) if isinstance(x, (Tensor, Param)) and not isinstance(y, Tensor) else y

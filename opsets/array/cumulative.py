@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import numpy as np
-
 from autotape import kernels, operator
 
-from .arithmetic import multiply
-from .creation import astype
 from .indexing import getitem
 from .joining import along, flip, pad_with
+from .reductions import product_or_0
 from .shapes import along_axis, shape_of
 
 
@@ -30,19 +27,36 @@ def _(dy, axis): return flip(running_sum(flip(dy, axis), axis), axis)
 
 
 def cumprod(x, axis=None):
-    """The products of x's first elements along `axis`; None takes x.ravel().  Its derivatives hold where elements are 0, too.
-
-    After k steps each element is the product of the 2 ** k that end there: log2(n) products of whole arrays, and no division.
-    So elements in a row whose product overflows give inf or NaN, even where a small product before them would have kept it finite.
-    """
+    """The products of x's first elements along `axis`; None takes x.ravel().  Its derivatives hold where elements are 0, too."""
     x, axis = along_axis(x, axis)
-    y = astype(x, np.cumprod(np.zeros(0, x.dtype)).dtype)
-    n, ndim, reach = x.shape[axis], len(x.shape), 1
-    while reach < n:
-        earlier = getitem(y, along(axis, ndim, slice(n - reach)))
-        y = multiply(y, pad_with(earlier, tuple((reach, 0) if i == axis else (0, 0) for i in range(ndim)), 1))
+    return running_product(x, axis - len(shape_of(x)))
+
+
+@operator
+def running_product(x, axis=-1):
+    """The products of x's first elements along one axis."""
+    return kernels().cumprod(x, axis)
+
+
+@running_product.backward
+def _(dy, x, y, axis):
+    """The product before x[i] times dy[i] + dy[i + 1] x[i + 1] + dy[i + 2] x[i + 1] x[i + 2] + ..., without a division.
+
+    After k steps `total` has the first 2 ** k terms of that sum, and `factor` is the product of as many elements behind x[i].
+    """
+    total, factor, reach = dy, shifted(x, -1, axis, 1), 1
+    while reach < x.shape[axis]:
+        total = total + product_or_0(factor, shifted(total, -reach, axis, 0))
+        factor = product_or_0(factor, shifted(factor, -reach, axis, 1))
         reach *= 2
-    return y
+    return product_or_0(shifted(y, 1, axis, 1), total)
+
+
+def shifted(x, by: int, axis: int, value):
+    """x[i - by] at [i] along an axis counted from the end, and the value where there is none."""
+    n, ndim = x.shape[axis], len(x.shape)
+    left = getitem(x, along(axis, ndim, slice(min(-by, n), None) if by < 0 else slice(max(n - by, 0))))
+    return pad_with(left, tuple((max(by, 0), max(-by, 0)) if i == axis % ndim else (0, 0) for i in range(ndim)), value)
 
 
 def cumulative_sum(x, axis=None, include_initial=False):

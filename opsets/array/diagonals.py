@@ -6,6 +6,7 @@ All are compositions.  A diagonal is a slice of the flat matrix, so neither it n
 from __future__ import annotations
 
 import math
+from operator import index
 
 import numpy as np
 from numpy.lib.array_utils import normalize_axis_index
@@ -38,7 +39,7 @@ def diagonal(x, offset=0, axis1=0, axis2=1):
     if axis1 == axis2:
         raise ValueError(f"diagonal: axis1 and axis2 of x {shape} must differ, but both are {axis1}")
     *lead, rows, columns = shape_of(x := moveaxis(x, (axis1, axis2), (-2, -1)))
-    return getitem(reshape(x, (*lead, rows * columns)), (..., steps(rows, columns, offset)))
+    return getitem(reshape(x, (*lead, rows * columns)), (..., steps(rows, columns, index(offset))))
 
 
 def trace(x, offset=0, axis1=0, axis2=1):
@@ -56,6 +57,7 @@ def diag(x, k=0):
 
 def diagflat(x, k=0):
     """The square matrix that has x.ravel() on diagonal k, else 0."""
+    k = index(k)
     n = math.prod(shape_of(x)) + abs(k)
     return reshape(scatter_add(ravel(x), steps(n, n, k), (n * n,)), (n, n))
 
@@ -70,12 +72,13 @@ def tril(x, k=0):
 
 def triu(x, k=0):
     """x, with 0 below diagonal k of its matrices, the last two axes.  A 1-d x is each row of one."""
-    return where(lower("triu", x, k - 1), False, x)
+    return where(lower("triu", x, k, 1), False, x)
 
 
-def lower(name: str, x, k: int):
-    """Which elements of x's matrices are on diagonal k or below."""
+def lower(name: str, x, k, less=0):
+    """Which elements of x's matrices are on diagonal k - less or below."""
     shape = shape_of(x)
     if shape == ():
         raise TypeError(f"{name}: x must have an axis or more")
-    return np.tri(shape[-2:][0], shape[-1], k, dtype=bool)
+    k = k if isinstance(k, float) else index(k)  # which in NumPy may have a fraction here
+    return np.tri(shape[-2:][0], shape[-1], k - less, dtype=bool)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from operator import index
+
 import numpy as np
 from numpy.lib.array_utils import normalize_axis_index, normalize_axis_tuple
 
@@ -13,7 +15,7 @@ from .indexing import getitem
 from .joining import along, concatenate
 from .logic import BOOL, not_equal
 from .reductions import sum
-from .shapes import broadcast_to, dtype_of, ravel, reshape, shape_of
+from .shapes import as_array, broadcast_to, dtype_of, ravel, reshape, shape_of
 
 
 def diff(x, n=1, axis=-1, prepend=None, append=None):
@@ -21,7 +23,7 @@ def diff(x, n=1, axis=-1, prepend=None, append=None):
 
     prepend and append are joined to x first: arrays, or a number, which fills length 1.  Raises ValueError for n < 0 and a 0-d x.
     """
-    if n == 0:
+    if (n := index(n)) == 0:
         return x
     shape = shape_of(x)
     if n < 0 or shape == ():
@@ -80,15 +82,19 @@ def gradient(f, *varargs, axis=None, edge_order=1):
     the edges, exact for polynomials of degree `edge_order` (1 or 2) there.
 
     varargs are the distances of the samples: none for 1, a number for all axes, or for each axis a number or the 1-d coordinates.
-    Gives an array for one axis, else a tuple.  Raises ValueError where an axis has fewer than edge_order + 1 samples.
+    Gives an array for one axis, else a tuple.  Raises ValueError where an axis has fewer than edge_order + 1 samples, TypeError for
+    booleans f.
     """
-    shape, dtype = shape_of(f), dtype_of(f)
+    f = as_array(f)
+    shape, dtype = f.shape, f.dtype
     axes = tuple(range(len(shape))) if axis is None else normalize_axis_tuple(axis, len(shape))
     if edge_order not in (1, 2):
         raise ValueError(f"gradient: edge_order must be 1 or 2, not {edge_order}")
     if short := [i for i in axes if shape[i] <= edge_order]:
         raise ValueError(f"gradient: axis {short[0]} of f {shape} must have {edge_order + 1} samples or more for edge_order={edge_order}")
-    f = astype(f, np.float64) if dtype.kind in "biu" else f
+    if dtype == BOOL:
+        raise TypeError("gradient: f must be numbers, not bool")
+    f = astype(f, np.float64) if dtype.kind in "iu" else f
     ys = tuple(slope(f, h, i, edge_order) for i, h in zip(axes, distances(varargs, shape, axes), strict=True))
     return ys[0] if len(ys) == 1 else ys
 
@@ -103,11 +109,13 @@ def distances(given, shape, axes):
 
 
 def distance(h, shape, axis: int):
+    if shape_of(h) == () and type(h) in (int, float):
+        return h
+    h = astype(h, np.float64) if dtype_of(h).kind in "biu" else h  # differences and sums of integers may wrap
     if shape_of(h) == ():
-        return h if type(h) in (int, float) else reshape(h, ())
+        return reshape(h, ())
     if shape_of(h) != (shape[axis],):
         raise ValueError(f"gradient: the coordinates {shape_of(h)} along axis {axis} must be 1-d and as many as the samples {shape} there")
-    h = astype(h, np.float64) if dtype_of(h).kind in "biu" else h
     return reshape(diff(h), (-1, *(1,) * (len(shape) - 1 - axis)))
 
 

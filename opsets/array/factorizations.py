@@ -22,14 +22,16 @@ import numpy as np
 
 from autotape import kernels, operator
 
-from .arithmetic import sign, where
+from .arithmetic import absolute, negative, sign, where
 from .creation import ones_like, zeros_like
 from .diagonals import diagonal, tril, triu
-from .indexing import getitem
-from .joining import concatenate
-from .reductions import prod, sum
+from .indexing import getitem, take_along_axis
+from .joining import concatenate, flip
+from .logic import isfinite, isnan
+from .reductions import all, any, prod, sum
 from .shapes import dtype_of, expand_dims, matrix_transpose, shape_of, swapaxes, under_name
 from .solving import check_matrices, check_square, inv, solve
+from .sorting import argsort, sort
 
 EighResult = type(np.linalg.eigh(np.eye(1)))
 SVDResult = type(np.linalg.svd(np.eye(1)))
@@ -164,15 +166,32 @@ def svd(a, full_matrices=True, compute_uv=True, hermitian=False):
     """SVDResult(U, S, Vh) of a (..., m, n): (u[..., :k] * s) @ vh[..., :k, :] = a for k = min(m, n), s descending and >= 0.
 
     u (..., m, k) has orthonormal columns and vh (..., k, n) orthonormal rows; with full_matrices both are completed to square
-    matrices.  compute_uv=False gives s alone, as svdvals.  hermitian=True takes a for symmetric and reads its lower triangle
-    (the signs of the vectors may then be others than NumPy's).
+    matrices.  compute_uv=False gives s alone, as svdvals.  hermitian=True takes a for symmetric, reads its lower triangle, and goes
+    by its eigenvalues and eigenvectors.
     What is made of u and vh must not depend on the sign of a column of u with its row of vh, nor on their rotation where
     singular values are equal, nor on that of the columns and rows that complete them, which may be any basis.
     The derivative leaves out, as 0, what would divide by the difference of equal singular values, or by one that is 0.
     """
-    (check_square if hermitian else check_matrices)("svd", a)
-    a = mirrored(a) if hermitian else a
+    if hermitian:
+        return svd_of_symmetric(a) if compute_uv else svdvals_of_symmetric(a)
+    check_matrices("svd", a)
     return SVDResult(*under_name("svd", singular_triplets, a, full=bool(full_matrices))) if compute_uv else svdvals(a)
+
+
+def svd_of_symmetric(a):
+    """svd by eigh: a negative eigenvalue gives its sign to the row of vh."""
+    check_square("svd", a)
+    w, v = under_name("svd", eigenpairs, a)
+    s = absolute(w)
+    order = flip(argsort(s), -1)
+    s, w, u = take_along_axis(s, order, -1), take_along_axis(w, order, -1), take_along_axis(v, row(order), -1)
+    return SVDResult(u, s, matrix_transpose(where(row(w) < 0, negative(u), u)))
+
+
+def svdvals_of_symmetric(a):
+    """The singular values of symmetric a, descending, of which the lower triangle is read."""
+    check_square("svd", a)
+    return flip(sort(absolute(under_name("svd", eigenvalues, a))), -1)
 
 
 def svdvals(a):
@@ -360,7 +379,7 @@ def pinv(a, rcond=None, hermitian=False, *, rtol=np._NoValue):
     """The pseudo-inverses (..., n, m) of a (..., m, n); singular values up to rcond times the largest count as 0.
 
     rcond, by default 1e-15, is a number or an array of one for each matrix; rtol is the same, and None max(m, n) times the
-    machine epsilon.  hermitian=True takes a for symmetric and reads its lower triangle.
+    machine epsilon.  hermitian=True takes a for symmetric and reads its lower triangle, and gives NaN where that holds one.
     The derivative is that among matrices of the same rank.  Raises ValueError if both are given.
     """
     (check_square if hermitian else check_matrices)("pinv", a)
@@ -370,7 +389,10 @@ def pinv(a, rcond=None, hermitian=False, *, rtol=np._NoValue):
         rcond = machine_precision(a)
     elif rtol is not np._NoValue:
         rcond = rtol
-    a = mirrored(a) if hermitian else a
+    if hermitian:
+        a = mirrored(a)
+        finite = all(isfinite(a), (-2, -1), True)
+        return where(any(isnan(a), (-2, -1), True), np.nan, pinv(where(finite, a, 0), rcond))
     m, n = shape_of(a)[-2:]
     y = under_name("pinv", pseudo_inverse, a if m >= n else matrix_transpose(a), rcond=1e-15 if rcond is None else rcond)
     return y if m >= n else matrix_transpose(y)

@@ -153,7 +153,7 @@ def arcsin(x):
 
 
 @arcsin.backward
-def _(dy, x): return dy / sqrt(1 - x * x)
+def _(dy, x): return dy / sqrt((1 - x) * (1 + x))  # 1 - x * x would lose digits near the edges
 
 
 @operator(elementwise=True, numpy=np.arccos)
@@ -163,7 +163,7 @@ def arccos(x):
 
 
 @arccos.backward
-def _(dy, x): return -dy / sqrt(1 - x * x)
+def _(dy, x): return -dy / sqrt((1 - x) * (1 + x))
 
 
 @operator(elementwise=True, numpy=np.arctan)
@@ -173,7 +173,21 @@ def arctan(x):
 
 
 @arctan.backward
-def _(dy, x): return dy / (1 + x * x)
+def _(dy, x):
+    r = hypotenuse(x)
+    return dy / r / r
+
+
+@operator(elementwise=True)
+def hypotenuse(x):
+    """sqrt(1 + x * x), the hypotenuse over the legs 1 and x; of real x without overflow."""
+    k = kernels()
+    one = k.scalar(1, x.dtype)
+    return k.hypot(x, one) if x.dtype.kind != "c" else k.sqrt(k.add(k.square(x), one))
+
+
+@hypotenuse.backward
+def _(dy, x, y): return dy * (x / y)
 
 
 @operator(elementwise=True, numpy=(np.deg2rad, np.radians))
@@ -282,7 +296,7 @@ def arcsinh(x):
 
 
 @arcsinh.backward
-def _(dy, x): return dy / sqrt(x * x + 1)
+def _(dy, x): return dy / hypotenuse(x)
 
 
 @operator(elementwise=True, numpy=np.arccosh)
@@ -302,7 +316,7 @@ def arctanh(x):
 
 
 @arctanh.backward
-def _(dy, x): return dy / ((1 - x) * (1 + x))
+def _(dy, x): return dy / (1 - x) / (1 + x)
 
 
 # ---------------------------------------------------------------- Bessel functions

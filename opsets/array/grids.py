@@ -50,11 +50,12 @@ def logspace(start, stop, num=50, endpoint=True, base=10.0, dtype=None, axis=0):
 def geomspace(start, stop, num=50, endpoint=True, dtype=None, axis=0):
     """num numbers from start to stop, each the one before times a factor: real ones of one sign.  See linspace.
 
-    Raises ValueError if one of the ends is 0.
+    Raises ValueError if one of the ends is 0.  float32 gives float64, as in NumPy.
     """
+    num = index(num)
     if any(asarray(equal(end, 0)).numpy().any() for end in (start, stop)):
         raise ValueError("geomspace: the ends must not be 0")
-    start, stop = in_one_float_dtype(*(np.asarray(x) if type(x) in (int, float) else x for x in (start, stop)))  # NumPy's aren't weak here
+    start, stop, _ = in_one_float_dtype(start, stop, np.zeros(()))
     side = sign(start)
     first, last = divide(start, side), divide(stop, side)
     y = power(10.0, linspace(log10(first), log10(last), num, endpoint))
@@ -89,10 +90,12 @@ def as_asked(y, dtype, axis=0):
 def vander(x, N=None, increasing=False):
     """The matrix of the powers of 1-d x, one row an element: from N - 1 (by default len(x) - 1) down to 0, or upwards.
 
-    Raises ValueError for an x that isn't 1-d.  float32 gives float64, as in NumPy.
+    Raises ValueError for an x that isn't 1-d, and a negative N.  float32 gives float64, as in NumPy.
     """
     if len(shape_of(x)) != 1:
         raise ValueError(f"vander: x {shape_of(x)} must be 1-d")
+    if (n := shape_of(x)[0] if N is None else index(N)) < 0:
+        raise ValueError(f"vander: N must not be negative, but is {n}")
     dtype = np.promote_types(dtype_of(x), int)
-    exponents = np.arange(shape_of(x)[0] if N is None else N).astype(dtype)
+    exponents = np.arange(n).astype(dtype)
     return power(expand_dims(astype(x, dtype), -1), exponents if increasing else exponents[::-1])

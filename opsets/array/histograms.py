@@ -1,7 +1,7 @@
 """Histograms: how many elements lie in each bin, or the sums of their weights.
 
 Counts have no derivative.  Sums of weights have, and so have the edges of bins that reach from the least element to the largest,
-or that are given as Tensors, and with them the widths by which a density is divided.
+or over a range of Tensors, or that are given as Tensors, and with them the widths by which a density is divided.
 """
 
 from __future__ import annotations
@@ -11,17 +11,19 @@ import math
 import numpy as np
 
 from autotape import kernels, operator
+from autotape.param import Param
 from autotape.tensor import Tensor
 
 from .arithmetic import add, divide, multiply, subtract, where
-from .choosing import known
-from .counting import fitted, values_of
+from .choosing import beside, in_one_dtype, known
+from .counting import fitted, real, values_of
 from .creation import astype, ones_like
 from .differences import diff
 from .indexing import getitem, scatter_add
+from .joining import pad_with, stack
 from .logic import equal
 from .reductions import max, min, sum
-from .shapes import dtype_of, ravel, reshape, shape_of
+from .shapes import dtype_of, ravel, reshape, shape_of, under_name
 from .sorting import searchsorted
 
 # ---------------------------------------------------------------- edges
@@ -36,15 +38,19 @@ def histogram_bin_edges(x, bins=10, range=None, weights=None):
 
 
 def edges_of(name: str, x, bins, range, weights=None):
-    """The edges without and with derivatives."""
+    """The edges without and with derivatives; if there are none, one stands for them in the former, behind which is no bin."""
     if weights is not None and isinstance(bins, str):
         raise TypeError(f"{name}: the rule bins={bins!r} doesn't heed weights: say how many bins there are to be")
-    edges = constant_edges(x, bins=known(bins), range=range)
+    ends = None if range is None else tuple(range)
+    edges = under_name(name, constant_edges, x, bins=known(bins), range=ends and tuple(map(known, ends)))
+    n = shape_of(edges)[0]
     if len(shape_of(bins)) == 1:
-        return edges, bins if isinstance(bins, Tensor) else edges
-    if range is not None or 0 in shape_of(x) or dtype_of(x).kind != "f":
+        return edges if n else pad_with(edges, ((0, 1),)), bins if isinstance(bins, Tensor) else edges
+    if ends is None and 0 not in shape_of(x) and dtype_of(x).kind == "f":
+        ends = min(x), max(x)
+    elif ends is None or not any(isinstance(end, (Tensor, Param)) for end in ends):
         return edges, edges
-    return edges, spaced(min(x), max(x), shape_of(edges)[0])
+    return edges, spaced(*ends, n, dtype_of(edges))
 
 
 @operator(nondifferentiable="x")
@@ -54,10 +60,10 @@ def constant_edges(x, bins=10, range=None):
     return k.adopt(np.histogram_bin_edges(k.to_numpy(x), bins, range))
 
 
-def spaced(low, high, n: int):
+def spaced(low, high, n: int, dtype):
     """n equally spaced numbers from low to high, or if they are equal from 0.5 below to 0.5 above."""
     around = 0.5 if values_of(low) == values_of(high) else 0.0
-    share = np.linspace(0, 1, n).astype(low.dtype)
+    share = np.linspace(0, 1, n).astype(dtype)
     return add(multiply(subtract(low, around), 1 - share), multiply(add(high, around), share))
 
 
@@ -72,13 +78,18 @@ def histogram(x, bins=10, range=None, density=None, weights=None):
     """
     fixed, edges = edges_of("histogram", x, bins, range, weights)
     place = bins_of(ravel(x), fixed)
-    counted = ones_like(place) if weights is None else fitted("histogram", weights, shape_of(x))
+    counted = ones_like(place) if weights is None else fitted("histogram", weights, shape_of(x), x)
     counts = within([fixed], [place], counted)
     return divided(counts, [edges]) if density else counts, edges
 
 
 def histogram2d(x, y, bins=10, range=None, density=None, weights=None):
-    """histogramdd of the points (x[i], y[i]), x along axis 0; with the edges of both.  Edges alone are those of both."""
+    """histogramdd of the points (x[i], y[i]), x along axis 0; with the edges of both.  Edges alone are those of both.
+
+    Raises ValueError unless x and y have one length.
+    """
+    if shape_of(x) != shape_of(y):
+        raise ValueError(f"histogram2d: x {shape_of(x)} and y {shape_of(y)} must have one length")
     if isinstance(bins, (int, np.integer)) or len(bins) not in (1, 2):
         bins = [bins, bins]
     counts, edges = histogramdd([x, y], bins, range, density, weights)
@@ -90,7 +101,7 @@ def histogramdd(sample, bins=10, range=None, density=None, weights=None):
 
     `bins` is a number, or one or the edges for each axis, `range` None or a pair for each.  The result, in float64, has d axes;
     with it comes a list of the edges.  density=True divides by the bin's volume and by the total.  Raises ValueError unless
-    there are as many of bins and of ranges as columns, and a weight for each point.
+    there are as many of bins and of ranges as columns, and a weight for each point, TypeError for complex weights.
     """
     xs = columns(sample)
     bins = [bins] * len(xs) if isinstance(bins, (int, np.integer)) else list(bins)
@@ -101,14 +112,20 @@ def histogramdd(sample, bins=10, range=None, density=None, weights=None):
     fixed, edges = zip(*(edges_of("histogramdd", *axis) for axis in zip(xs, bins, ranges, strict=True)), strict=True)
     places = [bins_of(x, e) for x, e in zip(xs, fixed, strict=True)]
     counted = ones_like(places[0]) if weights is None else fitted("histogramdd", weights, shape_of(xs[0]))
-    counts = within(fixed, places, astype(counted, np.float64))
+    counts = within(fixed, places, real("histogramdd", beside(counted, *xs)))
     return divided(counts, edges) if density else counts, list(edges)
 
 
 def columns(sample):
-    """The columns of a sample: an array (n, d) or (n,), or a sequence of them."""
+    """The columns of a sample, in one dtype: an array (n, d) or (n,), or a sequence of them.  Raises ValueError for other shapes."""
     if not hasattr(sample, "shape"):
-        return [ravel(x) for x in sample]
+        xs = in_one_dtype(sample)
+        shape = shape_of(xs[0])
+        if len(shape) > 1 or any(shape_of(x) != shape for x in xs):
+            raise ValueError(f"histogramdd: the columns must be 1-d and of one length, not {[shape_of(x) for x in xs]}")
+        return xs if shape else [stack(xs)]
+    if len(shape_of(sample)) > 2:
+        raise ValueError(f"histogramdd: a sample must have the shape (n, d) or (n,), not {shape_of(sample)}")
     sample = reshape(sample, (-1, 1)) if len(shape_of(sample)) < 2 else sample
     return [getitem(sample, (slice(None), i)) for i in range(shape_of(sample)[1])]
 

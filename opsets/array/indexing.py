@@ -13,10 +13,10 @@ import numpy as np
 from autotape import kernels, operator
 from autotape.tensor import Tensor
 
-from .arithmetic import where
+from .arithmetic import maximum, minimum, remainder, where
 from .creation import astype, zeros_like
 from .logic import BOOL
-from .shapes import along_axis, reshape, sum_to
+from .shapes import along_axis, dtype_of, fitting, reshape, shape_of, sum_to, under_name
 
 # ---------------------------------------------------------------- x[index] and its transpose
 
@@ -56,28 +56,38 @@ def rows(x):
 # ---------------------------------------------------------------- updates
 
 
-@operator
 def index_set(x, v, index=()):
     """x, with v (which broadcasts) in its dtype at [index]."""
+    return under_name("index_set", with_at, x, held(x, v), index=index)
+
+
+def index_add(x, v, index=()):
+    """x, to which v (which broadcasts) is added in x's dtype at [index]."""
+    return under_name("index_add", plus_at, x, held(x, v), index=index)
+
+
+def held(x, v):
+    """v as an x of integers or booleans holds it: a step, whose derivative is 0.  Python numbers must fit, as in astype."""
+    dtype = dtype_of(x)
+    return astype(v, dtype) if dtype.kind in "biu" else v
+
+
+@operator
+def with_at(x, v, index=()):
+    """index_set, of a v that fits."""
     k = kernels()
     return k.index_set(x, plain(index), k.astype(v, x.dtype))
 
 
-@index_set.backward("x")
-def _(dy, index): return index_set(dy, 0, index)
+@with_at.backward("x")
+def _(dy, index): return with_at(dy, 0, index)
 
 
-@index_set.backward("v")
+@with_at.backward("v")
 def _(dy, v_shape, index):
     taken = getitem(dy, index)
     taken = where(stays(dy, taken, index), taken, 0) if may_repeat(index) else taken
     return reshape(sum_to(taken, fitting(v_shape, taken.shape)), v_shape)
-
-
-def fitting(v_shape, shape):
-    """v_shape without the leading ones by which it is longer than `shape`: NumPy's assignments drop them."""
-    extra = max(len(v_shape) - len(shape), 0)
-    return v_shape[extra:] if set(v_shape[:extra]) <= {1} else v_shape
 
 
 def may_repeat(index) -> bool:
@@ -89,7 +99,7 @@ def may_repeat(index) -> bool:
 def stays(x, taken, index):
     """Where x.at[index].set keeps the value it is given: not where a later one for the same element replaces it."""
     order = reshape(np.arange(taken.size), taken.shape)
-    return getitem(index_set(zeros_like(x, np.intp), order, index), index) == order
+    return getitem(with_at(zeros_like(x, np.intp), order, index), index) == order
 
 
 def as_tuple(index) -> tuple[Any, ...]:
@@ -97,17 +107,17 @@ def as_tuple(index) -> tuple[Any, ...]:
 
 
 @operator
-def index_add(x, v, index=()):
-    """x, to which v (which broadcasts) is added in x's dtype at [index]."""
+def plus_at(x, v, index=()):
+    """index_add, of a v that fits."""
     k, index = kernels(), plain(index)
     shape = k.getitem(x, index).shape
     spread = k.broadcast_to(k.reshape(k.astype(v, x.dtype), fitting(v.shape, shape)), shape)
     return k.add(x, k.scatter_add(spread, index, x.shape))
 
 
-@index_add.backward("x")
+@plus_at.backward("x")
 def _(dy): return dy
-@index_add.backward("v")
+@plus_at.backward("v")
 def _(dy, v_shape, index):
     taken = getitem(dy, index)
     return reshape(sum_to(taken, fitting(v_shape, taken.shape)), v_shape)
@@ -116,13 +126,23 @@ def _(dy, v_shape, index):
 # ---------------------------------------------------------------- along an axis
 
 
-def take(x, indices, axis=None):
+def take(x, indices, axis=None, mode="raise"):
     """x's elements at `indices` along `axis`, which the axes of indices replace; None takes from x.ravel().
 
+    Mode "wrap" counts indices round and "clip" stops at the first and last element, where "raise" raises IndexError.
     Booleans are the indices 0 and 1, unlike in x[mask].
     """
     x, axis = along_axis(x, axis)
-    return getitem(x, (slice(None),) * axis + (counted(indices),))
+    return getitem(x, (slice(None),) * axis + (within(counted(indices), shape_of(x)[axis], mode),))
+
+
+def within(indices, n: int, mode: str):
+    """The indices, brought to 0 ... n - 1 in take's modes "wrap" and "clip"."""
+    if mode not in ("raise", "wrap", "clip"):
+        raise ValueError(f"take: mode must be 'raise', 'wrap' or 'clip', not {mode!r}")
+    if mode == "raise" or n == 0:
+        return indices
+    return remainder(indices, n) if mode == "wrap" else minimum(maximum(indices, 0), n - 1)
 
 
 def counted(indices):

@@ -1,4 +1,4 @@
-"""Arrays put together, taken apart and moved: concatenate stack block split pad flip rot90 roll repeat.
+"""Arrays put together, taken apart and moved: concatenate stack block split flip rot90 roll repeat.
 
 Two operators, `join` and `pad_with`; all others are compositions of these and of indexing.
 """
@@ -6,15 +6,16 @@ Two operators, `join` and `pad_with`; all others are compositions of these and o
 from __future__ import annotations
 
 from itertools import accumulate, pairwise
-from typing import Any
+from operator import index
 
 import numpy as np
 from numpy.lib.array_utils import normalize_axis_index, normalize_axis_tuple
 
 from autotape import kernels, operator
 
+from .creation import astype
 from .indexing import getitem, take
-from .shapes import along_axis, atleast_3d, broadcast_to, expand_dims, ravel, reshape, shape_of, swapaxes, under_name
+from .shapes import along_axis, atleast_3d, broadcast_to, dtype_of, expand_dims, ravel, reshape, shape_of, swapaxes, under_name
 
 
 def along(axis: int, n: int, part):
@@ -25,16 +26,26 @@ def along(axis: int, n: int, part):
 # ---------------------------------------------------------------- together and apart
 
 
-def concatenate(arrays, axis=0):
-    """The arrays one after another along `axis`; None joins them flattened.  Their other axes must agree."""
-    arrays = map(ravel, arrays) if axis is None else arrays
+def concatenate(arrays, axis=0, dtype=None, casting="same_kind"):
+    """The arrays one after another along `axis`; None joins them flattened.  Their other axes must agree.
+
+    With a dtype they are cast to it first.  Raises TypeError where NumPy's rule of that name, `casting`, doesn't allow it.
+    """
+    arrays = arrays if axis is not None else map(ravel, arrays)
+    arrays = arrays if dtype is None else [cast(x, np.dtype(dtype), casting) for x in arrays]
     return under_name("concatenate", join, *arrays, axis=0 if axis is None else axis)
+
+
+def cast(x, dtype, casting):
+    if not np.can_cast(dtype_of(x), dtype, casting):
+        raise TypeError(f"arrays of {dtype_of(x)} don't become {dtype} by casting={casting!r}")
+    return astype(x, dtype)
 
 
 @operator
 def join(*xs, axis=0):
     """The xs one after another along an axis that they all have."""
-    return kernels().concatenate(xs, axis)
+    return kernels().concatenate(xs, index(axis))
 
 
 @join.backward
@@ -43,24 +54,24 @@ def _(dy, xs_shape, axis):
     return [getitem(dy, along(axis, len(shape), slice(i, j))) for shape, (i, j) in zip(xs_shape, ends, strict=True)]
 
 
-def stack(arrays, axis=0):
-    """Arrays of one shape side by side along a new axis, the result's `axis`."""
+def stack(arrays, axis=0, dtype=None, casting="same_kind"):
+    """Arrays of one shape side by side along a new axis, the result's `axis`; in a dtype, see concatenate."""
     arrays = list(arrays)
     shapes = {shape_of(x) for x in arrays}
     if len(shapes) != 1:
         raise ValueError(f"stack: the arrays must have one shape, not {sorted(shapes) or 'none at all'}")
-    return concatenate((expand_dims(x, axis) for x in arrays), axis)
+    return concatenate((expand_dims(x, axis) for x in arrays), axis, dtype, casting)
 
 
-def vstack(arrays):
-    """The arrays one below another: 1-d ones are rows."""
-    return concatenate((x if len(shape_of(x)) > 1 else reshape(x, (1, -1)) for x in arrays), 0)
+def vstack(arrays, dtype=None, casting="same_kind"):
+    """The arrays one below another: 1-d ones are rows.  In a dtype, see concatenate."""
+    return concatenate((x if len(shape_of(x)) > 1 else reshape(x, (1, -1)) for x in arrays), 0, dtype, casting)
 
 
-def hstack(arrays):
-    """The arrays one beside another: along axis 1, or axis 0 if the first is 1-d."""
+def hstack(arrays, dtype=None, casting="same_kind"):
+    """The arrays one beside another: along axis 1, or axis 0 if the first is 1-d.  In a dtype, see concatenate."""
     arrays = [x if len(shape_of(x)) > 0 else reshape(x, (1,)) for x in arrays]
-    return concatenate(arrays, 0 if arrays and len(shape_of(arrays[0])) == 1 else 1)
+    return concatenate(arrays, 0 if arrays and len(shape_of(arrays[0])) == 1 else 1, dtype, casting)
 
 
 def dstack(arrays):
@@ -113,7 +124,7 @@ def split(x, indices_or_sections, axis=0):
     Raises ValueError if the axis doesn't divide into equal parts.
     """
     n = shape_of(x)[axis]
-    if np.ndim(indices_or_sections) == 0 and n % indices_or_sections:
+    if np.ndim(indices_or_sections) == 0 and n % int(indices_or_sections):
         raise ValueError(f"split: axis {axis} of x {shape_of(x)} doesn't divide by {indices_or_sections}; array_split makes unequal parts")
     return array_split(x, indices_or_sections, axis)
 
@@ -123,10 +134,11 @@ def array_split(x, indices_or_sections, axis=0):
     shape = shape_of(x)
     n = shape[axis]
     if np.ndim(indices_or_sections) == 0:
-        if indices_or_sections <= 0:
-            raise ValueError(f"array_split: there must be one section or more, not {indices_or_sections}")
-        each, longer = divmod(n, indices_or_sections)
-        cuts = [*accumulate([each + 1] * longer + [each] * (indices_or_sections - longer), initial=0)]
+        sections = int(indices_or_sections)
+        if sections <= 0:
+            raise ValueError(f"array_split: there must be one section or more, not {sections}")
+        each, longer = divmod(n, sections)
+        cuts = [*accumulate([each + 1] * longer + [each] * (sections - longer), initial=0)]
     else:
         cuts = [0, *indices_or_sections, None]
     return [getitem(x, along(axis, len(shape), slice(i, j))) for i, j in pairwise(cuts)]
@@ -157,45 +169,6 @@ def with_axes(name: str, x, n: int):
 # ---------------------------------------------------------------- more of them
 
 
-def pad(x, pad_width, mode="constant", constant_values=0):
-    """x with more elements around it.
-
-    pad_width is a whole number, (before, after), or such a pair for each axis, and so is `constant_values`, the new elements in
-    mode "constant".  In the modes "edge", "reflect", "symmetric" and "wrap" they are elements of x, as numpy.pad picks them.
-    """
-    shape = shape_of(x)
-    if np.asarray(pad_width).dtype.kind not in "iu":
-        raise TypeError(f"pad: pad_width must be whole numbers, got {pad_width!r}")
-    widths = pair_per_axis(pad_width, len(shape))
-    if min((w for pair in widths for w in pair), default=0) < 0:
-        raise ValueError(f"pad: pad_width must not be negative, got {pad_width}")
-    if mode == "constant":
-        return pad_with_constants(x, widths, constant_values)
-    if mode not in ("edge", "reflect", "symmetric", "wrap"):
-        raise ValueError(f"pad: mode must be 'constant', 'edge', 'reflect', 'symmetric' or 'wrap', got {mode!r}")
-    for axis, (n, width) in enumerate(zip(shape, widths, strict=True)):
-        if width != (0, 0):
-            x = take(x, np.pad(np.arange(n), width, mode=mode), axis)
-    return x
-
-
-def pair_per_axis(value, n: int) -> list[tuple[Any, Any]]:
-    """A number, a pair, or a pair an axis, as n pairs of Python numbers."""
-    return [tuple(pair) for pair in np.broadcast_to(value, (n, 2)).tolist()]
-
-
-def pad_with_constants(x, widths, values):
-    """One value in one step; else one side of one axis after the other, so that in corners the last axis counts."""
-    if np.ndim(values) == 0:
-        return pad_with(x, tuple(widths), np.asarray(values).item())
-    n = len(widths)
-    for axis, pairs in enumerate(zip(widths, pair_per_axis(values, n), strict=True)):
-        (before, after), (first, last) = pairs
-        for width, value in (((before, 0), first), ((0, after), last)):
-            x = pad_with(x, (*((0, 0),) * axis, width, *((0, 0),) * (n - 1 - axis)), value)
-    return x
-
-
 @operator
 def pad_with(x, widths=(), value=0):
     """x with the number `value` around it: widths[i] = (before, after) on axis i."""
@@ -212,6 +185,7 @@ def repeat(x, repeats, axis=None):
     shape = shape_of(x)
     if np.ndim(repeats) > 0:
         return take(x, np.repeat(np.arange(shape[axis]), repeats), axis)
+    repeats = index(repeats)
     before, after = shape[: axis + 1], shape[axis + 1 :]
     filled = broadcast_to(expand_dims(x, axis + 1), (*before, repeats, *after))
     return reshape(filled, (*before[:-1], before[-1] * repeats, *after))
@@ -242,7 +216,7 @@ def rot90(x, k=1, axes=(0, 1)):
     """x turned by k right angles in the plane of two axes, from the first to the second."""
     if len(axes) != 2:
         raise ValueError(f"rot90: axes must be two, not {axes}")
-    first, second = normalize_axis_tuple(axes, len(shape_of(x)), "axes")
+    (first, second), k = normalize_axis_tuple(axes, len(shape_of(x)), "axes"), int(k)
     turned = swapaxes(x, first, second) if k % 2 else x
     return flip(turned, ((), (first,), (first, second), (second,))[k % 4])
 
@@ -254,6 +228,6 @@ def roll(x, shift, axis=None):
         return reshape(roll(ravel(x), shift, 0), shape)
     for by, i in np.broadcast(shift, axis):
         i = normalize_axis_index(i, len(shape))
-        if cut := -by % max(shape[i], 1):
+        if cut := -int(by) % max(shape[i], 1):
             x = join(getitem(x, along(i, len(shape), slice(cut, None))), getitem(x, along(i, len(shape), slice(cut))), axis=i)
     return x

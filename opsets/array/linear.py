@@ -87,7 +87,9 @@ def tensordot(a, b, axes=2):
     The result has a's other axes, then b's.  Raises ValueError if the lengths of the axes differ.
     """
     sa, sb = shape_of(a), shape_of(b)
-    over_a, over_b = (range(len(sa) - axes, len(sa)), range(axes)) if isinstance(axes, (int, np.integer)) else axes
+    if isinstance(axes, (int, np.integer)):
+        axes = range(len(sa) - int(axes), len(sa)), range(int(axes))
+    over_a, over_b = axes
     over_a, over_b = normalize_axis_tuple(over_a, len(sa)), normalize_axis_tuple(over_b, len(sb))
     summed = tuple(sa[i] for i in over_a)
     if summed != tuple(sb[i] for i in over_b):

@@ -10,6 +10,8 @@ import numpy as np
 from autotape import kernels, operator
 from autotape.numpy_protocol import ZERO, numpy_function
 
+from .creation import ones_like, zeros_like
+
 BOOL = np.dtype(bool)
 
 # ---------------------------------------------------------------- comparisons
@@ -25,6 +27,24 @@ def equal(a, b):
 def not_equal(a, b):
     """a != b."""
     return kernels().not_equal(a, b)
+
+
+NO_NUMBERS = (type(None), str, bytes)
+
+
+def same(a, b):
+    """a == b as Python's operator has it: what holds no numbers, None or text, is nowhere equal."""
+    return zeros_like(a, BOOL) if isinstance(b, NO_NUMBERS) else equal(a, b)
+
+
+def different(a, b):
+    """a != b as Python's operator has it."""
+    return ones_like(a, BOOL) if isinstance(b, NO_NUMBERS) else not_equal(a, b)
+
+
+def contains(x, value):
+    """Python's `value in x`: whether an element is equal to it."""
+    return bool(same(x, value).numpy().any())
 
 
 @operator(elementwise=True, nondifferentiable="a b", numpy=np.less)

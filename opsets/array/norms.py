@@ -13,11 +13,11 @@ from numpy.linalg import LinAlgError
 
 from .arithmetic import absolute, divide, multiply, where
 from .creation import astype
-from .factorizations import machine_precision, mirrored, svdvals
+from .factorizations import machine_precision, svd, svdvals
 from .indexing import getitem
-from .logic import equal, greater, not_equal
+from .logic import equal, greater, isinf, isnan, logical_and, logical_not, not_equal
 from .reductions import any, count, max, min, refuse_complex, root_sum_power, root_sum_square, sum
-from .shapes import expand_dims, moveaxis, shape_of, under_name
+from .shapes import as_array, expand_dims, moveaxis, shape_of, under_name
 from .solving import check_matrices, check_square, inv, slogdet
 
 # ---------------------------------------------------------------- norms
@@ -55,7 +55,8 @@ def matrix_norm(x, keepdims=False, ord="fro"):
 
 def measurable(x, ord):
     """x in a dtype that has norms."""
-    if getattr(x, "dtype", np.dtype(float)).kind in "biu":
+    x = as_array(x)
+    if x.dtype.kind in "biu":
         x = astype(x, np.float64)
     if ord not in (0, 1, math.inf, -math.inf):
         refuse_complex("norm", x)
@@ -107,11 +108,17 @@ def cond(x, p=None):
     """How much matrices x (..., m, n) can magnify relative errors: the largest singular value divided by the smallest.
 
     p=-2 gives the inverse of that; for "fro", "nuc", 1, -1, inf and -inf it is norm(x, p) * norm(inv(x), p) of square x.
-    It is inf, and its derivative 0, where x is singular.  Raises LinAlgError for empty matrices.
+    It is inf, and its derivative 0, where x is singular or holds an infinity.  Raises LinAlgError for empty matrices.
     """
     check_matrices("cond", x)
     if 0 in shape_of(x)[-2:]:
         raise LinAlgError(f"cond: x {shape_of(x)} must not be empty")
+    endless = logical_and(any(isinf(x), (-2, -1)), logical_not(any(isnan(x), (-2, -1))))
+    return where(endless, math.inf, cond_of_finite(where(expand_dims(endless, (-2, -1)), 0, x), p))
+
+
+def cond_of_finite(x, p):
+    """cond of matrices without infinities."""
     if p in (None, 2, -2):
         s = svdvals(x)
         ends = (getitem(s, (..., 0)), getitem(s, (..., -1)))
@@ -141,7 +148,7 @@ def matrix_rank(A, tol=None, hermitian=False, *, rtol=None):
     if len(shape_of(A)) < 2:
         return astype(any(not_equal(A, 0)), np.int64)
     check_square("matrix_rank", A) if hermitian else check_matrices("matrix_rank", A)
-    s = svdvals(mirrored(A) if hermitian else A)
+    s = svd(A, compute_uv=False, hermitian=True) if hermitian else svdvals(A)
     if tol is None:
         tol = multiply(extreme(2, s, (-1,), False), machine_precision(A) if rtol is None else rtol)
     return sum(astype(greater(s, expand_dims(tol, -1)), np.int64), -1)

@@ -6,10 +6,13 @@ What a function here lacks (out=, where= ...) the engine refuses by name.
 
 from __future__ import annotations
 
+import functools
+import inspect
+
 import numpy as np
 from numpy.lib.array_utils import normalize_axis_index, normalize_axis_tuple
 
-from autotape.numpy_protocol import INSPECTS, UFUNCS, ZERO, account, numpy_function, umath
+from autotape.numpy_protocol import INSPECTS, UFUNCS, ZERO, account, numpy_function, register_operator, umath
 
 from . import (
     arithmetic,
@@ -25,19 +28,9 @@ from . import (
     products,
     reductions,
     shapes,
+    summaries,
 )
 from .numpy_tables import of_tensors
-
-REDUCTIONS = {
-    np.add: reductions.sum,
-    np.logical_and: reductions.all,
-    np.logical_or: reductions.any,
-    np.logaddexp: reductions.logsumexp,
-    np.maximum: reductions.max,
-    np.minimum: reductions.min,
-    np.multiply: reductions.prod,
-}
-
 
 # ---------------------------------------------------------------- shapes and copies
 
@@ -53,8 +46,8 @@ def _(a, order="C"):
 
 
 @numpy_function(np.copy)
-def _(a):
-    return arithmetic.positive(a)
+def _(a, order="K"):  # a Tensor may lie in memory in any way
+    return arithmetic.copied(a)
 
 
 @numpy_function(*([np.astype] if hasattr(np, "astype") else []))  # NumPy 2.1
@@ -110,9 +103,7 @@ def _(a, a_min=np._NoValue, a_max=np._NoValue, *, min=None, max=None):
 
 @numpy_function(np.take)
 def _(a, indices, axis=None, *, mode="raise"):
-    if mode != "raise":
-        raise TypeError(f"np.take of a Tensor takes mode='raise' alone, not {mode!r}: clip or wrap the indices first")
-    return indexing.take(a, indices, axis)
+    return indexing.take(a, indices, axis, mode)
 
 
 @numpy_function(np.compress)
@@ -145,12 +136,108 @@ def _(arr, indices, axis=-1):
     return indexing.take_along_axis(shapes.ravel(arr), indices, 0) if axis is None else indexing.take_along_axis(arr, indices, axis)
 
 
-# ---------------------------------------------------------------- reductions and products
+# ---------------------------------------------------------------- reductions with NumPy's other keywords
 
 
-@numpy_function(np.std)
-def _(a, axis=None, *, ddof=0, keepdims=False):
-    return reductions.std(a, axis, ddof, keepdims)
+def taking(f, adapted, *keywords):
+    """adapted, which calls f, under f's name, with f's parameters and more of NumPy's keywords."""
+    functools.update_wrapper(adapted, f)
+    more = (inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None) for name in keywords)
+    adapted.__signature__ = inspect.Signature([*inspect.signature(f).parameters.values(), *more])
+    return adapted
+
+
+def summing(f, nothing=None, join=None):
+    """A sum or the like with dtype=, to which x is cast first.
+
+    With `nothing`, which stands for what is left out, it takes where=, and with a `join` initial=.
+    """
+
+    def adapted(x, *args, dtype=None, where=True, initial=None, **options):
+        if dtype is None and where is True and initial is None:
+            return f(x, *args, **options)
+        x = x if dtype is None else creation.astype(x, dtype)
+        y = f(x if where is True else but_where(where, x, nothing), *args, **options)
+        y = y if initial is None else join(y, initial)
+        return y if dtype is None else creation.astype(y, dtype)
+
+    return taking(f, adapted, "dtype", *(["where"] if nothing is not None else []), *(["initial"] if join else []))
+
+
+def but_where(mask, x, nothing):
+    """x where the mask, which broadcasts to it, is true."""
+    return arithmetic.where(shapes.broadcast_to(mask, shapes.shape_of(x)), x, nothing)
+
+
+def judging(f, nothing):
+    """any or all with where=."""
+
+    def adapted(x, *args, where=True, **options):
+        return f(x if where is True else but_where(where, x, nothing), *args, **options)
+
+    return taking(f, adapted, "where")
+
+
+def corrected(f):
+    """A variance or the like with correction=, another name of ddof=."""
+
+    def adapted(x, *args, correction=None, ddof=0, **options):
+        if correction is not None and ddof != 0:
+            raise ValueError(f"{f.__name__}: ddof and correction are the same, so one of them must be left out")
+        return f(x, *args, ddof=ddof if correction is None else correction, **options)
+
+    return taking(f, adapted, "correction")
+
+
+SUMS = {
+    np.cumprod: cumulative.cumprod,
+    np.cumsum: cumulative.cumsum,
+    np.mean: reductions.mean,
+    np.nancumprod: summaries.nancumprod,
+    np.nancumsum: summaries.nancumsum,
+    np.nanmean: summaries.nanmean,
+    np.nanstd: corrected(summaries.nanstd),
+    np.nanvar: corrected(summaries.nanvar),
+    np.std: corrected(reductions.std),
+    np.trace: diagonals.trace,
+    np.var: corrected(reductions.var),
+    **{getattr(np, f.__name__): f for f in (cumulative.cumulative_sum, cumulative.cumulative_prod) if hasattr(np, f.__name__)},  # NumPy 2.1
+}
+WHERE = {
+    np.all: judging(reductions.all, True),
+    np.any: judging(reductions.any, False),
+    np.nanprod: summing(summaries.nanprod, 1, arithmetic.multiply),
+    np.nansum: summing(summaries.nansum, 0, arithmetic.add),
+    np.prod: summing(reductions.prod, 1, arithmetic.multiply),
+    np.sum: summing(reductions.sum, 0, arithmetic.add),
+}
+REDUCTIONS = {
+    np.add: WHERE[np.sum],
+    np.logical_and: WHERE[np.all],
+    np.logical_or: WHERE[np.any],
+    np.logaddexp: reductions.logsumexp,
+    np.maximum: reductions.max,
+    np.minimum: reductions.min,
+    np.multiply: WHERE[np.prod],
+}
+for function, f in {**{function: summing(f) for function, f in SUMS.items()}, **WHERE}.items():
+    register_operator(function, f, 1)
+
+
+def reduce_by(f):
+    """A reduction as a ufunc's method reduce, whose axis is 0 unless it is said."""
+
+    def reduce(array, axis=0, **options):
+        return f(array, axis, **options)
+
+    return taking(f, reduce)
+
+
+for ufunc, reduction in REDUCTIONS.items():
+    numpy_function((ufunc, "reduce"))(reduce_by(reduction))
+
+
+# ---------------------------------------------------------------- products, and along axes
 
 
 @numpy_function(np.linalg.outer)
@@ -180,19 +267,6 @@ def _(x, *, offset=0):
 @numpy_function(np.einsum)
 def _(subscripts, *operands, optimize=False):
     return contraction.einsum(subscripts, *operands)
-
-
-def reduce_by(f):
-    """A reduction as a ufunc's method reduce, whose axis is 0 unless it is said."""
-
-    def reduce(array, axis=0, keepdims=False):
-        return f(array, axis, keepdims)
-
-    return reduce
-
-
-for ufunc, reduction in REDUCTIONS.items():
-    numpy_function((ufunc, "reduce"))(reduce_by(reduction))
 
 
 @numpy_function(np.apply_over_axes)
@@ -229,7 +303,7 @@ def extreme_so_far(f):
             first, later, earlier = (
                 indexing.getitem(x, joining.along(axis, x.ndim, part)) for part in (slice(reach), slice(reach, None), slice(-reach))
             )
-            x, reach = joining.concatenate((first, f(later, earlier)), axis), 2 * reach
+            x, reach = joining.concatenate((first, f(earlier, later)), axis), 2 * reach
         return x
 
     return run

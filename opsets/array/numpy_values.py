@@ -72,7 +72,17 @@ def where(condition, *choices):
     """np.where(condition, a, b), and np.where(condition), which is np.nonzero."""
     if len(choices) == 1:
         raise ValueError("np.where takes both a and b, or neither")
-    return arithmetic.where(condition, *choices) if choices else np.nonzero(condition)
+    if not choices:
+        return np.nonzero(condition)
+    a, b = choices
+    return arithmetic.where(condition, weak(a, b), weak(b, a))
+
+
+def weak(a, b):
+    """A Python int beside integers, which np.where takes in their dtype.  Raises OverflowError if it doesn't fit, as NumPy 2.5 does."""
+    if type(a) is not int or not hasattr(b, "dtype") or b.dtype.kind not in "iu":
+        return a
+    return np.asarray(a, b.dtype)
 
 
 for kind, names in OF_VALUES.items():

@@ -11,10 +11,10 @@ from autotape import kernels, operator
 from autotape.numpy_protocol import ZERO, numpy_function
 from autotape.transforms import stop_gradient
 
-from .arithmetic import arctan2, fmod, negative, positive, trunc, where
+from .arithmetic import arctan2, copied, copysign, fmod, negative, trunc, where
 from .creation import astype, zeros_like
-from .logic import isinf
-from .shapes import dtype_of
+from .logic import BOOL, isinf
+from .shapes import as_array, dtype_of
 
 # ---------------------------------------------------------------- floating point
 
@@ -22,7 +22,8 @@ from .shapes import dtype_of
 @numpy_function(np.ldexp)
 def ldexp(x, exponent):
     """x * 2 ** exponent for whole exponents, exact where the result has the digits.  Its derivative in the exponent is 0."""
-    return scaled(x, np.asarray(exponent) if type(exponent) is int else exponent)
+    exponent = np.asarray(exponent) if type(exponent) is int else exponent
+    return scaled(x, astype(exponent, np.int8) if dtype_of(exponent) == BOOL else exponent)
 
 
 @operator(elementwise=True, nondifferentiable="exponent")
@@ -54,7 +55,7 @@ def exponent_of(x):
 def modf(x):
     """The pair of fraction, whose derivative is 1, and whole part, whose derivative is 0; both have the sign of x."""
     x = astype(x, np.modf(np.zeros((), dtype_of(x)))[0].dtype)
-    return fmod(where(isinf(x), 0, x), 1), trunc(x)
+    return fmod(where(isinf(x), copysign(0, x), x), 1), trunc(x)
 
 
 @operator(elementwise=True, nondifferentiable="b", numpy=np.nextafter)
@@ -96,8 +97,14 @@ def imag(val):
 
 @numpy_function(np.conjugate)
 def conjugate(x):
-    """The conjugate of real numbers: a copy.  Complex ones raise TypeError."""
-    return positive(only_real("conjugate", x))
+    """The conjugate of real numbers: a copy, of booleans in int8.  Complex ones raise TypeError."""
+    x = conj(x)
+    return astype(x, np.int8) if x.dtype == BOOL else x
+
+
+def conj(x):
+    """x.conj(): conjugate, which leaves booleans as they are."""
+    return copied(only_real("conjugate", x))
 
 
 @numpy_function(np.angle, kind=ZERO)
@@ -108,6 +115,7 @@ def angle(z, deg=False):
 
 
 def only_real(name: str, x):
-    if dtype_of(x).kind == "c":
-        raise TypeError(f"{name}: x must be real, not {dtype_of(x)}")
+    x = as_array(x)
+    if x.dtype.kind == "c":
+        raise TypeError(f"{name}: x must be real, not {x.dtype}")
     return x

@@ -17,6 +17,7 @@ from .creation import astype, zeros_like
 from .indexing import getitem, index_add
 from .joining import concatenate, pad_with, stack
 from .logic import equal, isclose
+from .reductions import HALF
 from .shapes import atleast_1d, dtype_of, ravel, reshape, shape_of
 from .signals import convolve
 
@@ -25,8 +26,16 @@ from .signals import convolve
 
 @numpy_function(np.polyval)
 def polyval(p, x):
-    """The value of polynomial p at x, by Horner's rule."""
+    """The value of polynomial p at x, by Horner's rule.  Raises TypeError if p is 0-d."""
+    count("polyval", p)
     return horner(each(p), x)
+
+
+def count(name: str, p) -> int:
+    """How many coefficients p has.  Raises TypeError if it is 0-d."""
+    if shape_of(p) == ():
+        raise TypeError(f"{name}: p must have an axis, that of the coefficients, but is 0-d")
+    return shape_of(p)[0]
 
 
 def each(p):
@@ -74,7 +83,7 @@ def of_one_length(*ps):
     """Polynomials with zeros in front of the shorter ones."""
     ps = tuple(atleast_1d(p) for p in ps)
     lengths = [shape_of(p)[0] for p in ps]
-    return [pad_with(p, ((max(lengths) - n, 0),)) for p, n in zip(ps, lengths, strict=True)]
+    return [pad_with(p, ((max(lengths) - n, 0),)) if n < max(lengths) else p for p, n in zip(ps, lengths, strict=True)]
 
 
 @numpy_function(np.polymul)
@@ -84,7 +93,9 @@ def polymul(a1, a2):
 
 
 def without_leading(p, nothing):
-    """p from its first coefficient that isn't `nothing`, or else its last."""
+    """p from its first coefficient that isn't `nothing`, or else its last; 0 if it has none."""
+    if shape_of(p) == (0,):
+        return pad_with(p, ((1, 0),))
     left = np.flatnonzero(~asarray(nothing).numpy())
     return getitem(p, slice(left[0] if left.size else -1, None))
 
@@ -108,24 +119,24 @@ def polydiv(u, v):
 
 @numpy_function(np.polyder)
 def polyder(p, m=1):
-    """The m-th derivative of a polynomial."""
-    for _ in range(whole("polyder", m)):
-        n = shape_of(p)[0] - 1
-        p = multiply(getitem(p, slice(None, -1)), np.arange(n, 0, -1))
+    """The m-th derivative of a polynomial.  Raises TypeError if it is 0-d."""
+    n = count("polyder", p)
+    for i in range(whole("polyder", m)):
+        p = multiply(getitem(p, slice(None, -1)), np.arange(n - 1 - i, 0, -1))
     return p
 
 
 @numpy_function(np.polyint)
 def polyint(p, m=1, k=None):
     """The m-th integral of a polynomial; the constants k, by default 0, are one number or m of them, that of the first integral first."""
-    m = whole("polyint", m)
+    m, n = whole("polyint", m), count("polyint", p)
     k = np.zeros(m) if k is None else ravel(k)
     given = shape_of(k)[0]
     if given != 1 and given < m:
         raise ValueError(f"polyint: the constants k {shape_of(k)} must be one number or {m} of them")
     for i in range(m):
         constant = getitem(k, slice(i, i + 1) if given > 1 else slice(1))
-        p = concatenate((divide(p, np.arange(shape_of(p)[0], 0, -1)), constant))
+        p = concatenate((divide(p, np.arange(n + i, 0, -1)), constant))
     return p
 
 
@@ -143,7 +154,7 @@ def poly(seq_of_zeros):
         raise ValueError(f"poly: the zeros {shape_of(zeros)} must be 1-d")
     if shape_of(zeros) == (0,):
         return 1.0
-    zeros = astype(zeros, np.float64) if dtype_of(zeros).kind in "biu" else zeros
+    zeros = astype(zeros, np.float64) if dtype_of(zeros).kind in "biu" or dtype_of(zeros) == HALF else zeros  # as NumPy has it
     p = np.ones(1, zeros.dtype)
     for zero in each(zeros):
         p = subtract(pad_with(p, ((0, 1),)), multiply(zero, pad_with(p, ((1, 0),))))

@@ -15,7 +15,7 @@ from .creation import zeros_like
 from .indexing import getitem
 from .joining import stack
 from .linear import dot, matmul
-from .shapes import expand_dims, moveaxis, ravel, reshape, shape_of, under_name
+from .shapes import as_array, expand_dims, moveaxis, ravel, reshape, shape_of, under_name
 from .solving import inv
 
 # ---------------------------------------------------------------- of elements
@@ -119,7 +119,8 @@ def matrix_power(a, n):
 
     Raises LinAlgError, a ValueError, for matrices that aren't square, or singular for n < 0, TypeError for n that is no whole number.
     """
-    shape, n = shape_of(a), index(n)
+    a, n = as_array(a), index(n)
+    shape = a.shape
     if len(shape) < 2 or shape[-1] != shape[-2]:
         raise np.linalg.LinAlgError(f"matrix_power: the last two axes of a {shape} must have one length")
     if n < 0:

@@ -1,7 +1,8 @@
 """Medians and quantiles, compositions of sort and interpolation: median percentile quantile, and those that leave NaN out.
 
 `axis` and keepdims are those of the reductions.  Derivatives go to the elements that a result is or lies between; of equal ones to
-those that stand there when the order of equal ones is kept.
+those that stand there when the order of equal ones is kept.  Where a result is between elements that are not finite, its derivative
+in q is 0.
 """
 
 from __future__ import annotations
@@ -11,13 +12,14 @@ import math
 import numpy as np
 from numpy.lib.array_utils import normalize_axis_tuple
 
+from autotape import kernels, operator
 from autotape.tensor import asarray
 
-from .arithmetic import ceil, divide, floor, floor_divide, maximum, minimum, round, where
+from .arithmetic import ceil, divide, floor, floor_divide, maximum, minimum, round, subtract, where
 from .creation import astype
 from .indexing import getitem, take_along_axis
 from .joining import concatenate, pad_with
-from .logic import isnan, logical_and, logical_not
+from .logic import isfinite, isnan, logical_and, logical_not
 from .reductions import all, mean, sum
 from .shapes import dtype_of, moveaxis, reshape, shape_of, transpose
 from .sorting import sort
@@ -38,9 +40,10 @@ def nanmedian(x, axis=None, keepdims=False):
     """The median over `axis` of what is not NaN; NaN where nothing is."""
     y = sort(or_nan(rows(x, axis)))
     n = numbers_in(y)
-    middle = concatenate((maximum(floor_divide(n - 1, 2), 0), floor_divide(n, 2)), -1)
-    both = where(n > 0, middle, 0)
-    return in_place_of(mean(take_along_axis(y, both, -1), -1), x, axis, keepdims)
+    places = where(n > 0, concatenate((maximum(floor_divide(n - 1, 2), 0), floor_divide(n, 2)), -1), 0)
+    both, odd = take_along_axis(y, places, -1), n % 2 == 1
+    middle = where(odd, getitem(both, (..., slice(1))), mean(where(odd, 0, both), -1, True))  # a sum of one twice might overflow
+    return in_place_of(getitem(middle, (..., 0)), x, axis, keepdims)
 
 
 # ---------------------------------------------------------------- quantiles
@@ -51,7 +54,8 @@ def quantile(x, q, axis=None, method="linear", keepdims=False):
 
     Between places it is interpolated: linearly, or by another of numpy.quantile's methods.  q may have any shape, whose axes come
     first in the result.  NaN if one element is NaN.  q has a derivative, too, where the method is continuous: that to the right.
-    A Python number q is weak.  Raises TypeError unless x is real, ValueError for other q and methods, IndexError for no elements.
+    A Python number q is weak, and integers q, for which there is nothing to interpolate linearly, leave x's dtype.
+    Raises TypeError unless x is real, ValueError for other q and methods, IndexError for no elements.
     """
     return ordered("quantile", x, q, 1, axis, method, keepdims)
 
@@ -80,8 +84,10 @@ def ordered(name, x, q, whole, axis, method, keepdims, without_nan=False):
         raise IndexError(f"{name}: x {shape_of(x)} has no elements over axis {axis}")
     y = sort(or_nan(y))
     n = astype(numbers_in(y), float_of(q)) if without_nan else shape_of(y)[-1]  # places are found in q's dtype, as NumPy has it
+    method = "lower" if method == "linear" and whole == 1 and dtype_of(q).kind in "biu" else method
     found = between(y, n, shares(name, q, whole), method, common_dtype(x, q))
-    found = found if without_nan else nan_if(getitem(y, (..., slice(-1, None))), found)
+    if has_nan(y):
+        found = where(n > 0 if without_nan else logical_not(isnan(getitem(y, (..., slice(-1, None))))), found, math.nan)
     return in_place_of(reshape(moveaxis(found, -1, 0), shape_of(q) + shape_of(y)[:-1]), x, axis, keepdims)
 
 
@@ -105,43 +111,66 @@ def float_of(q):
 
 # ---------------------------------------------------------------- methods
 
-# Place (n + 1 - a - b) * q + a - 1 of n sorted elements, counted from 0, for (a, b).  Hyndman and Fan, "Sample quantiles in
+# Place q * n + a + q * (1 - a - b) - 1 of n sorted elements, counted from 0, for (a, b).  Hyndman and Fan, "Sample quantiles in
 # statistical packages", The American Statistician 50 (1996)
 CONTINUOUS = {
     "interpolated_inverted_cdf": (0, 1),
     "hazen": (0.5, 0.5),
     "weibull": (0, 0),
-    "linear": (1, 1),
     "median_unbiased": (1 / 3, 1 / 3),
     "normal_unbiased": (3 / 8, 3 / 8),
 }
-STEPS = {  # one place, or the mean of what is at two
-    "inverted_cdf": lambda n, q: (ceil(q * n) - 1,),
-    "averaged_inverted_cdf": lambda n, q: (ceil(q * n) - 1, floor(q * n)),
-    "closest_observation": lambda n, q: (round(q * n) - 1,),
-    "lower": lambda n, q: (floor(q * (n - 1)),),
-    "higher": lambda n, q: (ceil(q * (n - 1)),),
-    "midpoint": lambda n, q: (floor(q * (n - 1)), ceil(q * (n - 1))),
-    "nearest": lambda n, q: (round(q * (n - 1)),),
+MEANS = {  # the place, and from how far it is past an element the share of the next one
+    "linear": (lambda n, q: q * (n - 1), lambda past: past),
+    "averaged_inverted_cdf": (lambda n, q: q * n - 1, lambda past: where(past == 0, 0.5, 1)),
+    "midpoint": (lambda n, q: (floor(q * (n - 1)) + ceil(q * (n - 1))) * 0.5, lambda past: where(past == 0, 0, 0.5)),
+}
+STEPS = {
+    "inverted_cdf": lambda n, q: ceil(q * n) - 1,
+    "closest_observation": lambda n, q: round(q * n) - 1,
+    "lower": lambda n, q: floor(q * (n - 1)),
+    "higher": lambda n, q: ceil(q * (n - 1)),
+    "nearest": lambda n, q: round(q * (n - 1)),
 }
 
 
 def between(y, n, q, method, dtype):
     """The quantiles (..., m) for the shares q (m,) of rows y, sorted, of which the first n elements count."""
     if method in STEPS:
-        places = [clipped(p, n) for p in STEPS[method](n, q)]
-        if len(places) == 1:
-            return at(y, places[0])
-        share = 0.5
-    elif method in CONTINUOUS:
+        return at(y, clipped(STEPS[method](n, q), n))
+    if method in CONTINUOUS:
         a, b = CONTINUOUS[method]
-        place = q * (n + (1 - a - b)) + (a - 1)
-        share = astype(place - floor(place), dtype)
-        places = [clipped(p, n) for p in (floor(place), floor(place) + 1)]
+        place, share = q * n + (a + q * (1 - a - b)) - 1, MEANS["linear"][1]
+    elif method in MEANS:
+        place, share = MEANS[method][0](n, q), MEANS[method][1]
     else:
-        raise ValueError(f"quantile: method must be one of {', '.join([*CONTINUOUS, *STEPS])}, not {method!r}")
-    low, high = (astype(at(y, p), dtype) for p in places)
-    return low + (high - low) * share
+        raise ValueError(f"quantile: method must be one of {', '.join([*MEANS, *CONTINUOUS, *STEPS])}, not {method!r}")
+    first = floor(place)
+    low, high = (astype(at(y, clipped(p, n)), dtype) for p in (first, first + 1))
+    return mixture(low, high, astype(share(place - first), dtype))
+
+
+@operator(elementwise=True)
+def mixture(a, b, share):
+    """a + (b - a) * share, or from the middle on b - (b - a) * (1 - share), as NumPy has it, which tells beside infinities.
+
+    Where b - a is not finite, the derivative in the share is 0.
+    """
+    k = kernels()
+    gap = k.subtract(b, a)
+    rest = k.subtract(k.scalar(1, share.dtype), share)
+    late = k.greater_equal(share, k.scalar(0.5, share.dtype))
+    return k.where(late, k.subtract(b, k.multiply(gap, rest)), k.add(a, k.multiply(gap, share)))
+
+
+@mixture.backward("a")
+def _(dy, share): return dy * (1 - share)
+@mixture.backward("b")
+def _(dy, share): return dy * share
+@mixture.backward("share")
+def _(dy, a, b):
+    gap = subtract(b, a)
+    return dy * where(isfinite(gap), gap, 0)
 
 
 def clipped(place, n):

@@ -70,7 +70,7 @@ def refuse_complex(name: str, x) -> None:
 # ---------------------------------------------------------------- sum and mean
 
 
-@operator(numpy=np.sum)
+@operator
 def sum(x, axis=None, keepdims=False):
     """The sum of x over `axis`."""
     return kernels().sum(x, axis, keepdims)
@@ -80,7 +80,7 @@ def sum(x, axis=None, keepdims=False):
 def _(dy, x_shape, axis, keepdims): return broadcast_to(kept(dy, x_shape, axis, keepdims), x_shape)
 
 
-@operator(numpy=np.mean)
+@operator
 def mean(x, axis=None, keepdims=False):
     """The mean of x over `axis`; integers give float64."""
     k, n = kernels(), count(x.shape, axis)
@@ -108,7 +108,7 @@ def logsumexp(x, axis=None, keepdims=False):
 # ---------------------------------------------------------------- spread
 
 
-@operator(numpy=np.var)
+@operator
 def var(x, axis=None, ddof=0, keepdims=False):
     """The variance of real x: the squared distance from the mean, summed over `axis` and divided by count - ddof."""
     refuse_complex("var", x)
@@ -171,9 +171,9 @@ def _(dy, x, y, p, axis, keepdims):
 # ---------------------------------------------------------------- product
 
 
-@operator(numpy=np.prod)
+@operator
 def prod(x, axis=None, keepdims=False):
-    """The product of x over `axis`.  Its derivatives hold where elements are 0, too."""
+    """The product of x over `axis`.  Its derivatives hold where elements are 0, too, even beside others whose product overflows."""
     return kernels().prod(x, axis, keepdims)
 
 
@@ -194,8 +194,23 @@ def others(x):
     even = pad_with(x, (*((0, 0) for _ in lead), (0, 1)), 1) if n % 2 else x
     pairs = reshape(even, (*lead, (n + 1) // 2, 2))
     swapped = flip(pairs, -1)
-    rest = expand_dims(others(getitem(pairs, (..., 0)) * getitem(pairs, (..., 1))), -1)
-    return getitem(reshape(rest * swapped, even.shape), (..., slice(n)))
+    rest = expand_dims(others(product_or_0(getitem(pairs, (..., 0)), getitem(pairs, (..., 1)))), -1)
+    return getitem(reshape(product_or_0(rest, swapped), even.shape), (..., slice(n)))
+
+
+@operator(elementwise=True)
+def product_or_0(a, b):
+    """a * b, but 0 where either is 0, whatever the other is: a product of many that has overflowed, say."""
+    k = kernels()
+    zero = k.scalar(0, np.result_type(a.dtype, b.dtype))
+    nothing = k.logical_or(k.equal(a, zero), k.equal(b, zero))
+    return k.multiply(k.where(nothing, zero, a), k.where(nothing, zero, b))
+
+
+@product_or_0.backward("a")
+def _(dy, b): return product_or_0(dy, b)
+@product_or_0.backward("b")
+def _(dy, a): return product_or_0(dy, a)
 
 
 # ---------------------------------------------------------------- extremes
@@ -240,13 +255,13 @@ def argmin(x, axis=None, keepdims=False):
     return kernels().argmin(x, axis, keepdims)
 
 
-@operator(nondifferentiable="x", numpy=np.any)
+@operator(nondifferentiable="x")
 def any(x, axis=None, keepdims=False):
     """Whether any element is true over `axis`."""
     return kernels().any(x, axis, keepdims)
 
 
-@operator(nondifferentiable="x", numpy=np.all)
+@operator(nondifferentiable="x")
 def all(x, axis=None, keepdims=False):
     """Whether all elements are true over `axis`."""
     return kernels().all(x, axis, keepdims)

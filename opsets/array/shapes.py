@@ -70,11 +70,14 @@ def dtype_of(x) -> np.dtype:
     return x.dtype if hasattr(x, "dtype") else np.asarray(x).dtype
 
 
+def as_array(x):
+    """x, or a number or nested list as an array."""
+    return x if hasattr(x, "dtype") else kernels().adopt(np.asarray(x))
+
+
 def as_shape(shape) -> tuple[int, ...]:
     """A shape as NumPy takes it, an int or a sequence, as a tuple.  Raises TypeError for what is no whole number."""
-    if isinstance(shape, (tuple, list)):
-        return tuple(shape)
-    return (shape,) if isinstance(shape, int) else tuple(map(index, np.ravel(shape)))
+    return tuple(map(index, shape if isinstance(shape, (tuple, list)) else (shape,) if isinstance(shape, int) else np.ravel(shape)))
 
 
 def whole_shape(shape, x) -> tuple[int, ...]:
@@ -99,8 +102,14 @@ def under_name(name: str, f, *xs, **options):
     """f(*xs, **options) for a public function that makes its inputs ready for operator f: errors speak of that function."""
     try:
         return f(*xs, **options)
-    except (ValueError, TypeError) as e:
+    except (ValueError, TypeError, IndexError) as e:
         raise type(e)(str(e).replace(f.__name__, name, 1)) from e
+
+
+def fitting(v_shape, shape):
+    """v_shape without the leading ones by which it is longer than `shape`: NumPy's assignments drop them."""
+    extra = max(len(v_shape) - len(shape), 0)
+    return v_shape[extra:] if set(v_shape[:extra]) <= {1} else v_shape
 
 
 def inverse(axes) -> tuple[int, ...]:
@@ -195,6 +204,11 @@ def widened(xs, whole):
     """Each x in the shape that `whole` makes of its own; alone if there is one."""
     ys = tuple(reshape(x, whole(shape_of(x))) for x in xs)
     return ys[0] if len(ys) == 1 else ys
+
+
+def assigned(name: str, v, shape):
+    """v, broadcast to a shape as NumPy's assignments do, which drop leading ones, for the public function of that name."""
+    return under_name(name, broadcast_to, reshape(v, fitting(shape_of(v), shape)), shape=shape)
 
 
 def broadcast_arrays(*xs):

@@ -14,6 +14,7 @@ from autotape.numpy_protocol import numpy_function
 from autotape.transforms import stop_gradient
 
 from .arithmetic import absolute, add, maximum, minimum, remainder, where
+from .choosing import untracked
 from .creation import astype
 from .cumulative import cumsum
 from .differences import diff
@@ -120,7 +121,7 @@ def over_a_period(x, xp, fp, period):
     """x and the points in one period, with a point more on either side."""
     if period == 0:
         raise ValueError("interp: the period must not be 0")
-    period = abs(period)
+    period = abs(float(period) if isinstance(period, np.generic) else period)  # abs(np.int8(-128)) is -128
     x, xp = remainder(x, period), remainder(xp, period)
     order = argsort(xp)
     xp, fp = getitem(xp, order), getitem(fp, order)
@@ -136,14 +137,16 @@ def over_a_period(x, xp, fp, period):
 def unwrap(p, discont=None, axis=-1, *, period=2 * math.pi):
     """p, with whole periods added so that neighbours along `axis` differ by no more than half of one.
 
-    Differences below `discont`, where that is larger, stay.  What is added has the derivative 0.
+    Differences below `discont`, where that is larger, stay.  What is added has the derivative 0, so a `period` that is being recorded
+    raises TypeError.
     """
+    period = untracked(period, "np.unwrap's period")
     step = stop_gradient(diff(p, axis=axis))
-    whole = np.result_type(step.dtype, period).kind in "iu"
-    half, odd = (period // 2, period % 2) if whole else (period / 2, 0)
+    dtype = np.result_type(step.dtype, period)
+    half, odd = (period // 2, period % 2) if dtype.kind in "iu" else (period / 2, 0)
     short = remainder(step + half, period) - half
     if not odd:  # a step of half a period keeps its direction
         short = where(logical_and(short == -half, step > 0), half, short)
     change = where(absolute(step) < (period / 2 if discont is None else discont), 0, short - step)
-    widths = tuple((min(n, 1), 0) if i == axis % len(p.shape) else (0, 0) for i, n in enumerate(shape_of(p)))
-    return add(p, cumsum(pad_with(change, widths), axis))
+    widths = tuple((min(n, 1), 0) if i == axis % len(shape_of(p)) else (0, 0) for i, n in enumerate(shape_of(p)))
+    return astype(add(p, cumsum(pad_with(change, widths, -0.0), axis)), dtype)  # p[0] may be -0.0

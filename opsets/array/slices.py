@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from operator import index
 
 import numpy as np
 from numpy.lib.array_utils import normalize_axis_index, normalize_axis_tuple
@@ -75,7 +76,8 @@ def resize(a, new_shape):
 def rollaxis(a, axis, start=0):
     """a with `axis` before the place where `start` was; np.moveaxis is easier to follow."""
     n = len(shape_of(a))
-    axis, start = normalize_axis_index(axis, n), start + n if start < 0 else start
+    axis, start = normalize_axis_index(axis, n), index(start)
+    start += n if start < 0 else 0
     if not 0 <= start <= n:
         raise np.exceptions.AxisError(f"rollaxis: start must be from {-n} to {n}, for an array of {n} axes")
     return moveaxis(a, axis, start - 1 if axis < start else start)

@@ -16,6 +16,7 @@ from numpy.lib.array_utils import normalize_axis_index
 from autotape import kernels, operator
 from autotape.numpy_protocol import ZERO, numpy_function
 
+from .creation import zeros_like
 from .indexing import getitem, scatter_along_axis, take_along_axis
 from .shapes import along_axis, ravel, shape_of
 
@@ -74,12 +75,12 @@ def argpartition(x, kth, axis=-1, kind="introselect"):
 
 
 def check_kth(name: str, x, kth, axis, kind) -> None:
-    """Raise ValueError for a kth that x's axis doesn't have, TypeError for one that is no integer."""
+    """Raise ValueError for a kth that x's axis doesn't have, TypeError for one that is no integer; an empty x takes any."""
     shape = shape_of(x)
     n = math.prod(shape) if axis is None or shape == () else shape[normalize_axis_index(axis, len(shape))]
     if kind != "introselect":
         raise ValueError(f"{name}: kind must be 'introselect', not {kind!r}")
-    if wrong := [k for k in map(index, np.ravel(kth)) if not -n <= k < n]:
+    if (wrong := [k for k in map(index, np.ravel(kth)) if not -n <= k < n]) and 0 not in shape:
         raise ValueError(f"{name}: kth {wrong[0]} is out of bounds, for axis {axis} of x {shape} has {n} elements")
 
 
@@ -87,13 +88,17 @@ def check_kth(name: str, x, kth, axis, kind) -> None:
 def lexsort(keys, axis=-1):
     """The indices that sort by several keys of one shape, the last key first and the others in turn where those are equal.
 
-    The keys are a sequence, or the rows of an array.  Raises TypeError if there is none, ValueError if their shapes differ.
+    The keys are a sequence, or the rows of an array; of numbers there is one place alone, 0.  Raises TypeError if there is none,
+    ValueError if their shapes differ.
     """
-    keys = [getitem(keys, i) for i in range(shape_of(keys)[0])] if hasattr(keys, "shape") else list(keys)
+    if hasattr(keys, "shape"):
+        keys = [getitem(keys, i) for i in range(shape_of(keys)[0])] if shape_of(keys) else []
     if not keys:
         raise TypeError("lexsort: there must be a key or more")
     if len({shape_of(key) for key in keys}) > 1:
         raise ValueError(f"lexsort: the keys must have one shape, not {[shape_of(key) for key in keys]}")
+    if shape_of(keys[0]) == ():
+        return zeros_like(keys[0], np.intp)
     order = argsort(keys[0], axis)
     for key in keys[1:]:
         order = take_along_axis(order, argsort(take_along_axis(key, order, axis), axis), axis)
@@ -136,10 +141,11 @@ def digitize(x, bins, right=False):
 
 
 def rises(bins: np.ndarray) -> bool:
-    """Whether bins never fall; False if they never rise."""
+    """Whether bins never fall; False if they never rise.  Behind NaN, and before, they do neither, as NumPy has it."""
     if bins.ndim != 1:
         raise ValueError(f"bins must be 1-d, not {bins.shape}")
-    rising = bool((bins[:-1] <= bins[1:]).all())
-    if not rising and not (bins[:-1] >= bins[1:]).all():
+    steps = np.flatnonzero(bins[1:] != bins[:-1])
+    rising = steps.size == 0 or bool(bins[steps[0]] < bins[steps[0] + 1])
+    if (bins[:-1] > bins[1:] if rising else bins[:-1] < bins[1:]).any():
         raise ValueError("bins must rise or fall all along")
     return rising

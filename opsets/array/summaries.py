@@ -18,7 +18,7 @@ from .cumulative import cumprod, cumsum
 from .functions import sqrt
 from .logic import equal, greater, isnan, logical_not, not_equal
 from .reductions import HALF, all, any, argmax, argmin, max, mean, min, prod, refuse_complex, root_sum_square, std, sum, var
-from .shapes import dtype_of, reshape, shape_of, transpose
+from .shapes import as_array, dtype_of, reshape, shape_of, transpose
 
 # ---------------------------------------------------------------- plain
 
@@ -98,6 +98,7 @@ def nanmean(x, axis=None, keepdims=False):
 
 def nanvar(x, axis=None, ddof=0, keepdims=False):
     """The variance over `axis` of what is not NaN; NaN where ddof leaves nothing to divide by."""
+    x = as_array(x)
     if not has_nan(x):
         return var(x, axis, ddof, keepdims)
     away, divisor = spread(x, axis, ddof, keepdims)
@@ -106,6 +107,7 @@ def nanvar(x, axis=None, ddof=0, keepdims=False):
 
 def nanstd(x, axis=None, ddof=0, keepdims=False):
     """The standard deviation over `axis` of what is not NaN, sqrt(nanvar).  Where all that is left is equal its derivative is 0."""
+    x = as_array(x)
     if not has_nan(x):
         return std(x, axis, ddof, keepdims)
     away, divisor = spread(x, axis, ddof, keepdims)
@@ -163,4 +165,4 @@ def with_for_nan(x, value):
 
 def has_nan(x) -> bool:
     """Whether x's dtype has NaN."""
-    return x.dtype.kind in "fc"
+    return dtype_of(x).kind in "fc"

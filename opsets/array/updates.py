@@ -16,9 +16,9 @@ from autotape.tensor import asarray
 from . import reductions
 from .arithmetic import divide, maximum, minimum, multiply
 from .creation import astype
-from .indexing import fitting, getitem, index_add, index_set, may_repeat
+from .indexing import getitem, index_add, index_set, may_repeat
 from .joining import concatenate
-from .shapes import broadcast_to, expand_dims, ravel, reshape, shape_of
+from .shapes import assigned, expand_dims, ravel, reshape
 
 
 class At:
@@ -71,7 +71,7 @@ class Update:
 def updated(x, v, index, one, several):
     """x with one(x[index], v) at [index]; where an element may be named repeatedly, several(its value, all its new ones)."""
     taken = getitem(x, index)
-    v = broadcast_to(reshape(astype(v, x.dtype), fitting(shape_of(v), taken.shape)), taken.shape)
+    v = assigned("x.at", astype(v, x.dtype), taken.shape)
     if not may_repeat(index):
         return index_set(x, one(taken, v), index)
     y, v = ravel(x), ravel(v)
