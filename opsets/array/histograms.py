@@ -50,7 +50,8 @@ def edges_of(name: str, x, bins, range, weights=None):
         ends = min(x), max(x)
     elif ends is None or not any(isinstance(end, (Tensor, Param)) for end in ends):
         return edges, edges
-    return edges, spaced(*ends, n, dtype_of(edges))
+    low, high = ends
+    return edges, spaced(low, high, n, dtype_of(edges))
 
 
 @operator(nondifferentiable="x")

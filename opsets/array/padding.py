@@ -19,7 +19,7 @@ from .reductions import max, mean, min
 from .shapes import broadcast_to, dtype_of, shape_of
 
 TAKEN = ("edge", "reflect", "symmetric", "wrap")
-STATISTICS = {"maximum": max, "mean": mean, "median": median, "minimum": min}
+STATISTICS: dict[str, Any] = {"maximum": max, "mean": mean, "median": median, "minimum": min}
 OPTION = {"constant": "constant_values", "linear_ramp": "end_values", **dict.fromkeys(STATISTICS, "stat_length")}
 
 
