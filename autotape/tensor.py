@@ -199,6 +199,8 @@ def asarray(x: Any, dtype: Any = None) -> Tensor:
         refuse_tracked(x, "asarray(t)")
         x = x._array
     k = backend.kernels()
+    if hasattr(x, "__array__") and not isinstance(x, k.array):  # a Param, another library's array
+        x = np.asarray(x)
     raw = adopt(x, k)
     return constant(raw if dtype is None else k.astype(raw, np.dtype(dtype)))
 

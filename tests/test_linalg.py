@@ -554,3 +554,13 @@ def test_linear_algebra_takes_lists():
     for n in (-1, 0, 1, 2):
         np.testing.assert_allclose(ops.matrix_power(a, n), linalg.matrix_power(a, n), atol=1e-12)
     np.testing.assert_allclose(ops.pinv(a, hermitian=True), linalg.pinv(a))
+
+
+def test_pinv_differentiates_what_it_cuts_off():
+    rng = np.random.default_rng(0)
+    for a, rcond in ((rng.normal(size=(3, 4)), 0.5), (rng.normal(size=(4, 3)), 0.5), (rng.normal(size=(2, 4, 3)), np.array([0.5, 1e-15]))):
+        np.testing.assert_allclose(np.linalg.pinv(at.array(a), rcond).numpy(), np.linalg.pinv(a, rcond), 1e-12, 1e-13)
+        check_grads(lambda a, rcond=rcond: np.linalg.pinv(a, rcond), (a,))
+    s = np.diag([3.0, 2.0, 0.1]) + 0.1
+    check_grads(lambda a: np.linalg.pinv((a + a.T) / 2, 0.2, hermitian=True), (s,))
+    check_grads(lambda a: np.linalg.pinv(a, 0.2), (np.eye(3),))

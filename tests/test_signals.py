@@ -554,3 +554,10 @@ def test_ldexp_of_boolean_exponents():
     agrees(lambda x: np.ldexp(x, True), x)
     agrees(np.ldexp, x, x > 1)
     agrees(lambda m: np.ldexp(2.0, m), x > 1)
+
+
+def test_polynomials_of_odd_shapes():
+    assert at.vjp(lambda p: np.polyval(p[:0], np.ones(2)), np.ones(3))[0].tolist() == [0, 0]
+    assert type(np.polyval(at.array(np.ones(0)), 2.0)) is at.Tensor
+    with pytest.raises(ValueError, match=r"polydiv: u \(2, 2\) and v \(2,\) must be 1-d"):
+        np.polydiv(at.array(np.ones((2, 2))), np.ones(2))

@@ -103,3 +103,14 @@ def test_dlpack_says_that_it_is_read_only_where_it_can():
     close(np.from_dlpack(p), [0, 1, 2])
     if np.lib.NumpyVersion(np.__version__) >= "2.1.0":
         assert not np.from_dlpack(at.array([1.0])).flags.writeable
+
+
+def test_array_takes_what_has_a_numpy_array():
+    class Foreign:
+        def __array__(self, dtype=None, copy=None):
+            return np.arange(3.0)
+
+    assert at.array(Foreign()).numpy().tolist() == [0, 1, 2]
+    assert at.array(at.Param(np.ones(2))).numpy().tolist() == [1, 1]
+    with pytest.raises(TypeError, match="would drop its derivative"):
+        at.grad(lambda p: np.sum(at.array(p)))(at.Param(np.ones(2)))

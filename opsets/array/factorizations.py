@@ -380,7 +380,7 @@ def pinv(a, rcond=None, hermitian=False, *, rtol=np._NoValue):
 
     rcond, by default 1e-15, is a number or an array of one for each matrix; rtol is the same, and None max(m, n) times the
     machine epsilon.  hermitian=True takes a for symmetric and reads its lower triangle, and gives NaN where that holds one.
-    The derivative is that among matrices of the same rank.  Raises ValueError if both are given.
+    The derivative is that among matrices with as many singular values above rcond.  Raises ValueError if both are given.
     """
     (check_square if hermitian else check_matrices)("pinv", a)
     if rcond is not None and rtol is not np._NoValue:
@@ -393,9 +393,20 @@ def pinv(a, rcond=None, hermitian=False, *, rtol=np._NoValue):
         a = mirrored(a)
         finite = all(isfinite(a), (-2, -1), True)
         return where(any(isnan(a), (-2, -1), True), np.nan, pinv(where(finite, a, 0), rcond))
+    rcond = 1e-15 if rcond is None else rcond
+    if np.size(rcond) and np.max(rcond) > 100 * machine_precision(a):
+        a = a - cut_off(a, rcond)  # which the rule takes for 0
     m, n = shape_of(a)[-2:]
-    y = under_name("pinv", pseudo_inverse, a if m >= n else matrix_transpose(a), rcond=1e-15 if rcond is None else rcond)
+    y = under_name("pinv", pseudo_inverse, a if m >= n else matrix_transpose(a), rcond=rcond)
     return y if m >= n else matrix_transpose(y)
+
+
+def cut_off(a, rcond):
+    """The part of a that belongs to singular values up to rcond times the largest."""
+    u, s, vh = svd(a, full_matrices=False)
+    largest = getitem(s, (..., slice(1))) if shape_of(s)[-1] else s
+    cut = s <= np.expand_dims(np.asarray(rcond), -1) * largest
+    return (u * expand_dims(where(cut, s, 0), -2)) @ vh
 
 
 def machine_precision(a) -> float:

@@ -17,7 +17,7 @@ from .creation import astype, zeros_like
 from .indexing import getitem, index_add
 from .joining import concatenate, pad_with, stack
 from .logic import equal, isclose
-from .reductions import HALF
+from .reductions import HALF, sum
 from .shapes import atleast_1d, dtype_of, ravel, reshape, shape_of
 from .signals import convolve
 
@@ -27,8 +27,7 @@ from .signals import convolve
 @numpy_function(np.polyval)
 def polyval(p, x):
     """The value of polynomial p at x, by Horner's rule.  Raises TypeError if p is 0-d."""
-    count("polyval", p)
-    return horner(each(p), x)
+    return horner(each(p), x) if count("polyval", p) else multiply(zeros_like(x), sum(p))
 
 
 def count(name: str, p) -> int:
@@ -104,6 +103,8 @@ def without_leading(p, nothing):
 def polydiv(u, v):
     """The pair of quotient and remainder of two polynomials; leading coefficients of the remainder that are almost 0 are left out."""
     u, v = (add(atleast_1d(p), 0.0) for p in (u, v))
+    if not len(shape_of(u)) == len(shape_of(v)) == 1:
+        raise ValueError(f"polydiv: u {shape_of(u)} and v {shape_of(v)} must be 1-d")
     r = astype(u, np.result_type(u.dtype, v.dtype))
     scale, quotient = reciprocal(getitem(v, 0)), []
     n = shape_of(v)[0]

@@ -11,7 +11,8 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from autotape.tensor import asarray
+from autotape.param import Param
+from autotape.tensor import asarray, is_tracked
 
 from . import reductions
 from .arithmetic import divide, maximum, minimum, multiply
@@ -43,14 +44,17 @@ class Update:
 
     def set(self, v):
         """x with v at [index].  Of several values for one element the last stays."""
+        refuse_to_cut("set", self._x, v)
         return index_set(self._x, v, self._index)
 
     def add(self, v):
         """x with v added at [index].  Several values for one element add up."""
+        refuse_to_cut("add", self._x, v)
         return index_add(self._x, v, self._index)
 
     def multiply(self, v):
         """x multiplied by v at [index].  Several values for one element all multiply it."""
+        refuse_to_cut("multiply", self._x, v)
         return updated(self._x, v, self._index, multiply, lambda old, new: multiply(old, reductions.prod(new, -1)))
 
     def divide(self, v):
@@ -61,11 +65,22 @@ class Update:
 
     def max(self, v):
         """x with the larger of x and v at [index].  Equal largest values share the derivative equally."""
+        refuse_to_cut("max", self._x, v)
         return updated(self._x, v, self._index, maximum, lambda old, new: reductions.max(together(old, new), -1))
 
     def min(self, v):
         """x with the smaller of x and v at [index].  Equal smallest values share the derivative equally."""
+        refuse_to_cut("min", self._x, v)
         return updated(self._x, v, self._index, minimum, lambda old, new: reductions.min(together(old, new), -1))
+
+
+def refuse_to_cut(name: str, x, v) -> None:
+    """Raise TypeError for floats that are being recorded, where an x of integers would cut them off and lose their derivative."""
+    if getattr(x, "dtype", FLOAT).kind in "iub" and (isinstance(v, Param) or is_tracked(v)) and v.dtype.kind in "fc":
+        raise TypeError(f"x.at[i].{name}: x holds {x.dtype} and would cut v off, which would drop its derivative: x.astype(float) first")
+
+
+FLOAT = np.dtype(float)
 
 
 def updated(x, v, index, one, several):
