@@ -27,6 +27,7 @@ from .context import using
 from .errors import TapeError
 from .folding import Call, Custom
 from .operator import OPERATORS, Operator, _first_call, on_declared
+from .rows import Rows
 from .tape import Record, inputs_of, operator_of, record_kind
 from .tensor import Tensor, backend_of
 from .walk import around_steps
@@ -124,6 +125,8 @@ def _arrays(x: Any) -> Iterator[Any]:
         yield from _arrays((x.args, x.kwargs, [c for c in closure.values() if isinstance(c, np.ndarray)]))
     elif isinstance(x, Tensor):
         yield from _arrays(x._array)
+    elif isinstance(x, Rows):
+        yield from _arrays(x.rows)
     elif isinstance(x, Batched):
         yield from _arrays(x.data)
     elif isinstance(x, float):

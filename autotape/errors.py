@@ -14,6 +14,10 @@ class BackendError(OperatorError):
     """An unknown or unavailable backend, or an array that belongs to another one."""
 
 
+class FileFormatError(ValueError):
+    """A file that at.load can't take: damaged, no safetensors file, of a later version, or with what this program doesn't know."""
+
+
 class TapeError(RuntimeError):
     """A tape used up, left in the wrong order, or met from another thread or task."""
 

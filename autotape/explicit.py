@@ -14,6 +14,7 @@ from . import tree
 from .errors import TapeError
 from .fusion import FUSED_AWAY, settle
 from .param import Param, as_variable, is_variable, watch
+from .rows import Rows
 from .tape import Record, Settings, active, dependents, forget, new_record, recording
 from .tensor import Tensor, backend_of, constant, describe, is_tracked, leaf
 from .walk import walk_raw, walk_traced
@@ -78,11 +79,17 @@ class Tape:
         self._watched[-t._id] = t  # by a key that is no Param's: a variable of this tape
         return t
 
-    def gradient(self, loss: Any, sources: Any) -> Any:
+    @property
+    def params(self) -> list[Param]:
+        """The Params used on this tape so far, in the order of their first use."""
+        return [p for p in self._still_there().params if id(p) in self._watched]
+
+    def gradient(self, loss: Any, sources: Any, sparse: bool = False) -> Any:
         """The gradients of a scalar loss in sources: a Param, a Tensor recorded here, or a tree of them.
 
         Gives a tree like sources: for a Param an array, for a Tensor a Tensor, zeros where the loss does not depend on
-        it.  Closes the tape unless it is persistent.  Raises TapeError if loss was not recorded here or the tape is used up.
+        it; with sparse a Rows for what was only looked up.  Closes the tape unless it is persistent.  Raises TapeError if loss
+        was not recorded here or the tape is used up.
         """
         record = self._still_there()
         if self._open and not self.persistent:
@@ -98,7 +105,7 @@ class Tape:
         ids = [self._id_of(x, record) for x in leaves]
         try:
             found = self._walk(record, loss, [i for i in ids if i is not None])
-            return build([self._hand_out(x, None if i is None else found[i]) for x, i in zip(leaves, ids, strict=True)])
+            return build([self._hand_out(x, None if i is None else found[i], sparse) for x, i in zip(leaves, ids, strict=True)])
         finally:
             if not self.persistent:
                 self.close()
@@ -143,7 +150,11 @@ class Tape:
                 return walk_traced(record, [(loss._id, constant(one))], self._start, wanted)
             return walk_raw(record, [(loss._id, one)], self._start, wanted, keep=self.persistent or self._outer is not None)[0]
 
-    def _hand_out(self, x: Any, g: Any) -> Any:
+    def _hand_out(self, x: Any, g: Any, sparse: bool) -> Any:
+        if type(g) is Rows:
+            if sparse:
+                return g.copy()
+            g = g.dense()
         k = backend_of(x._value if isinstance(x, Param) else x._array)
         if g is None:
             g = k.zeros(x.shape, x.dtype)

@@ -24,6 +24,7 @@ from . import backend, random, tree
 from .errors import OperatorError, TapeError
 from .fusion import settle
 from .param import Param, watch
+from .rows import dense
 from .tape import (
     RESULT,
     Record,
@@ -354,7 +355,7 @@ def _fitting(call: Call, g: Any, x: Any, k: Any) -> Tensor:
 
 def _custom_raw(gs: Any, entry: Any, G: Any, base: int, own: set[int]) -> None:
     _, ids, custom = entry
-    tensors = [None if g is None else constant(g) for g in gs]
+    tensors = [None if g is None else constant(dense(g)) for g in gs]
     for i, g in _on_constants(custom, tensors, ids, base):
         G[i - base] = g._array if G[i - base] is None else G[i - base] + g._array
         own.discard(i - base)

@@ -18,6 +18,7 @@ from .backends.kernels import Array
 from .errors import TapeError
 from .fusion import settle
 from .param import Param, as_variable, is_variable
+from .rows import Rows
 from .tape import Settings, active, dependents, forget, new_record, recording
 from .tensor import Tensor, adopt, constant, describe, is_tracked, leaf
 from .walk import walk_raw, walk_traced
@@ -68,8 +69,11 @@ class Level:
             self.record.borrowed.add(t._id)
         return t
 
-    def pull(self, seeds: list[tuple[int, Any]], keep: bool) -> list[Any]:
-        """The cotangents of the inputs for cotangents of results, (id, cotangent); non-variables come back as they are."""
+    def pull(self, seeds: list[tuple[int, Any]], keep: bool, sparse: bool = False) -> list[Any]:
+        """The cotangents of the inputs for cotangents of results, (id, cotangent); non-variables come back as they are.
+
+        With `sparse`, those that came by rows stay so.
+        """
         ids = [v._id for v in self.variables]
         seeds = [(i, g) for i, g in seeds if i >= self.base]
         found: dict[int, Any] = {}
@@ -88,7 +92,8 @@ class Level:
             self.close()
         out = list(self.inputs)
         for i, v in zip(self.slots, self.variables, strict=True):
-            out[i] = self._hand_out(self.inputs[i], v, found.get(v._id), v._id - self.base in own)
+            g = found.get(v._id)
+            out[i] = g.copy() if sparse and type(g) is Rows else self._hand_out(self.inputs[i], v, g, v._id - self.base in own)
         return out
 
     def is_tracked(self, cotangent: Any, id: int) -> bool:
@@ -118,6 +123,8 @@ class Level:
         k = self.settings.kernels
         if g is None:
             g, exclusive = k.zeros(variable._shape, variable.dtype), True
+        elif type(g) is Rows:
+            g, exclusive = g.dense(), True
         if not hasattr(g, "shape"):
             raise TypeError(f"{self.name}: a rule gave {describe(g)} for a cotangent; it must be an array")
         if g.shape != variable._shape:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import weakref
+from collections.abc import Callable
+from sys import getrefcount
 from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 import numpy as np
@@ -52,11 +54,7 @@ class Param:
         raw = _raw(new, k)
         if raw.shape != self.shape:
             raise ValueError(f"a Param of shape {self.shape} can't take a value of shape {raw.shape}")
-        if self._watchers:
-            raise TapeError(
-                "a Param can't change while a tape that used it is still to be walked: call tape.gradient first "
-                "(or tape.close(), or drop the pullback of vjp)"
-            )
+        self.check_free()
         self._value = k.copy(k.astype(raw, self.dtype))
         self._version += 1
 
@@ -143,6 +141,25 @@ class Param:
     def __setitem__(self, index: Any, value: Any) -> NoReturn:
         raise TypeError("a Param changes as a whole: p.value = p.at[i].set(v)")
 
+    def change(self, update: Callable[[Array], None]) -> None:
+        """Let update write a new value into the array; into a copy of it, if anybody else holds the array or a view of it.
+
+        Another thread must not take the value meanwhile.  Raises TapeError while a tape that used the Param is still to be walked.
+        """
+        self.check_free()
+        # Of an ndarray every view counts, so that one too many may be counted, never one too few; of other arrays nobody knows.
+        if type(self._value) is not np.ndarray or getrefcount(self._value) > _ALONE:
+            self._value = backend_of(self._value).copy(self._value)
+        try:
+            update(self._value)
+        finally:
+            self._version += 1
+
+    def check_free(self) -> None:
+        """Raises TapeError while a tape that used the Param is still to be walked."""
+        if self._watchers:
+            raise _watched()
+
     def _update(self: P, kernel: str, step: Any) -> P:
         k = backend_of(self._value)
         self.value = getattr(k, kernel)(self._value, _raw(step, k))
@@ -158,6 +175,26 @@ class Param:
             record.params.append(self)
 
 
+def _watched() -> TapeError:
+    return TapeError(
+        "a Param can't change while a tape that used it is still to be walked: call tape.gradient first "
+        "(or tape.close(), or drop the pullback of vjp)"
+    )
+
+
+class _Holder:
+    __slots__ = ("value",)
+    value: object
+
+
+def _alone() -> int:
+    """What getrefcount says of an attribute that nobody else holds; Pythons differ."""
+    holder = _Holder()
+    holder.value = object()
+    return getrefcount(holder.value)
+
+
+_ALONE = _alone()
 _CHANGES = {
     "__iadd__": "add", "__isub__": "subtract", "__imul__": "multiply", "__itruediv__": "divide",
     "__ifloordiv__": "floor_divide", "__imod__": "remainder", "__ipow__": "power", "__imatmul__": "matmul",
@@ -171,6 +208,8 @@ def _raw(value: Any, k: Any) -> Array:
     if isinstance(value, Tensor):
         refuse_tracked(value, "a Param's value")
         value = value._array
+    elif isinstance(value, Param):
+        value = value._value
     return adopt(value, k)
 
 

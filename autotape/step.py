@@ -25,6 +25,7 @@ from .backend import kernels
 from .backends.kernels import Array, Shape
 from .declaration import Declaration
 from .errors import OperatorError
+from .rows import dense
 from .source import compiled, indented
 from .tape import Step
 from .tensor import Tensor, constant, describe
@@ -127,8 +128,8 @@ def fit_raw(v: Array, target: tuple[Shape, Any]) -> Array:
     """A cotangent brought to its input's shape and dtype."""
     shape, dtype = target
     if v.shape != shape:
-        v = kernels().sum_to(v, shape)
-    return v if v.dtype == dtype else kernels().astype(v, dtype)
+        v = kernels().sum_to(dense(v), shape)
+    return v if v.dtype == dtype else kernels().astype(dense(v), dtype)
 
 
 def fit_traced(v: Any, target: tuple[Shape, Any]) -> Any:

@@ -15,6 +15,7 @@ from . import backend
 from .backends.kernels import Array, Shape
 from .errors import BackendError
 from .numpy_protocol import UFUNCS, dispatch_function, dispatch_ufunc
+from .rows import dense
 from .tape import LEAF, Record, active
 
 
@@ -219,6 +220,7 @@ def adopt(x: Any, k: Any) -> Array:
     """A foreign value as an array of backend k; TypeError if it is nothing of the kind, BackendError if it is another backend's array."""
     if isinstance(x, (bool, int, float, complex)):
         x = np.asarray(x)
+    x = dense(x)
     if (raw := k.adopt(x)) is not None:
         return raw
     if hasattr(x, "shape") and not isinstance(x, np.ndarray):

@@ -138,13 +138,14 @@ class value_and_grad(OfArguments):
     A scalar is a number or an array of one element, of any shape.
 
     argnums: an int (the gradient is a tree like that argument) or a tuple (a tuple of them); negative ones count from
-    the end.  With has_aux f returns (value, aux), and the result is ((value, aux), gradient).  Keyword arguments are
+    the end.  With has_aux f returns (value, aux), and the result is ((value, aux), gradient).  With sparse the gradient of
+    what was only looked up (w[indices], an embedding) is a Rows: the indices and their rows.  Keyword arguments are
     passed on and not differentiated.  Integer arrays, and a value that is not a scalar, raise TypeError.
     """
 
-    def __init__(self, f: Callable[..., Any], argnums: int | tuple[int, ...] = 0, has_aux: bool = False) -> None:
+    def __init__(self, f: Callable[..., Any], argnums: int | tuple[int, ...] = 0, has_aux: bool = False, sparse: bool = False) -> None:
         super().__init__(f, argnums)
-        self.has_aux = has_aux
+        self.has_aux, self.sparse = has_aux, sparse
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         level, y, aux, gradient = self._run(args, kwargs)
@@ -156,7 +157,7 @@ class value_and_grad(OfArguments):
         level, y, pull, aux = run_vjp(f, chosen, self.has_aux, self._name)
         with level.closing():
             seed = self._seed(y)
-            gradients = pull.build(level.pull([(y._id, seed)] if seed is not None else [], keep=False))
+            gradients = pull.build(level.pull([(y._id, seed)] if seed is not None else [], keep=False, sparse=self.sparse))
         return level, y, aux, self._as_asked(gradients)
 
     def _seed(self, y: Any) -> Any:

@@ -47,6 +47,34 @@ def leaves(tree: Any) -> list[Any]:
     return flatten(tree)[0]
 
 
+def paths(tree: Any) -> list[str]:
+    """How a program reaches each leaf, in order: "['w']", "[1].scale"; "" if the tree is a leaf."""
+    if (parts := children(tree)) is None:
+        return [""]
+    return [step + path for step, child in parts for path in paths(child)]
+
+
+def children(tree: Any) -> list[tuple[str, Any]] | None:
+    """The subtrees of a node with the step that leads to each, "['w']", "[1]" or ".scale"; None for a leaf."""
+    if (node := _node(tree)) is None:
+        return None
+    subtrees = node[0](tree)
+    return list(zip(_steps(tree, subtrees), subtrees, strict=True))
+
+
+def _steps(tree: Any, subtrees: Sequence[Any]) -> list[str]:
+    if isinstance(tree, dict):
+        steps = [f"[{key!r}]" for key in tree]
+    elif isinstance(tree, (list, tuple)):
+        steps = [f".{name}" for name in getattr(tree, "_fields", ())] or [f"[{i}]" for i in range(len(tree))]
+    elif dataclasses.is_dataclass(tree):
+        steps = [f".{name}" for name in _fields(tree)]
+    else:
+        names = {id(value): f".{name}" for name, value in getattr(tree, "__dict__", {}).items()}
+        steps = [names.get(id(child), "") for child in subtrees]
+    return steps if len({*steps} - {""}) == len(subtrees) else [f" part {i}" for i in range(len(subtrees))]
+
+
 def map(f: Callable[..., Any], tree: Any, *rest: Any) -> Any:
     """f over corresponding leaves of trees of the same structure; the first gives the structure of the result."""
     if (node := _node(tree)) is None:

@@ -141,3 +141,24 @@ def test_any_tree_survives(t):
     doubled = tree.map(lambda x: 2 * x, t)
     assert tree.leaves(doubled) == [2 * x for x in leaves]
     assert tree.map(lambda a, b: a - b, doubled, t) == t
+
+
+def test_paths_are_what_a_program_writes():
+    nested = {"w": 1, 3: [Point(x=1, y=(2, None)), Layer(w=4)], "s": Settings(a=5)}
+    assert tree.paths(nested) == ["['w']", "[3][0].x", "[3][0].y[0]", "[3][1].w", "['s']['a']"]
+    assert tree.paths(7) == [""] and tree.paths(None) == [] and tree.children(7) is None
+    assert tree.children(Layer(w=4)) == [(".w", 4), (".b", None)]
+
+
+def test_paths_of_registered_classes_are_their_attributes_or_places():
+    class Pair:
+        def __init__(self, first, second):
+            self.first, self.second = first, second
+
+    class Tied(Pair): ...
+
+    tree.register(Pair, lambda p: (p.first, p.second), lambda p, children: Pair(*children))
+    tree.register(Tied, lambda p: (p.first, p.second), lambda p, children: Tied(*children))
+    shared = [1.5]
+    assert tree.paths(Pair([1], [2.5])) == [".first[0]", ".second[0]"]
+    assert tree.paths({"t": Tied(shared, shared)}) == ["['t'] part 0[0]", "['t'] part 1[0]"]

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from autotape import kernels, operator
+from autotape.rows import looked_up
 from autotape.tensor import Tensor
 
 from .arithmetic import maximum, minimum, remainder, where
@@ -28,7 +29,9 @@ def getitem(x, index=()):
 
 
 @getitem.backward
-def _(dy, x_shape, index): return scatter_add(dy, index, x_shape)
+def _(dy, x_shape, index):
+    rows = looked_up(dy, index, x_shape)
+    return scatter_add(dy, index, x_shape) if rows is None else rows
 
 
 @operator

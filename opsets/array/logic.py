@@ -142,6 +142,7 @@ def on_booleans(ufunc, logical):
             raise TypeError(f"{ufunc.__name__} of a Tensor takes booleans, such as comparisons give")
         return logical(*args)
 
+    run.__doc__ = f"{ufunc.__name__} of booleans: {logical.__name__}.  Others raise TypeError."
     return numpy_function(ufunc, kind=ZERO)(run)
 
 
