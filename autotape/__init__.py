@@ -7,7 +7,9 @@
 See README.md for a tour, docs/architecture.md for the map.
 """
 
+import importlib as _importlib
 import os as _os
+import typing as _typing
 
 if not _os.path.isdir(_os.path.join(__path__[0], "backends")):  # a checkout: backends/ and opsets/ lie beside this folder
     __path__.append(_os.path.dirname(__path__[0]))
@@ -27,6 +29,23 @@ from .tensor import Tensor, array, asarray, from_dlpack
 from .transforms import elementwise_grad, grad, stop_gradient, value_and_grad, vjp
 from .vector import flatten
 
+if _typing.TYPE_CHECKING:
+    from . import io as io
+    from .io import load, save
+
+
+def __getattr__(name: str) -> _typing.Any:
+    """at.save, at.load and at.io, imported when asked for: with what they need they would be a tenth of this import."""
+    if name not in ("io", "load", "save"):
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    module = _importlib.import_module(".io", __name__)
+    return module if name == "io" else getattr(module, name)
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), "io", "load", "save"})
+
+
 __version__ = "0.1.0"
 __all__ = [
     "Param",
@@ -45,13 +64,16 @@ __all__ = [
     "grad",
     "hessian",
     "hvp",
+    "io",
     "jacobian",
     "jvp",
     "kernels",
+    "load",
     "math_mode",
     "no_grad",
     "numpy_function",
     "operator",
+    "save",
     "stop_gradient",
     "training",
     "tree",

@@ -7,7 +7,7 @@ from types import ModuleType
 
 OPSETS = {
     "array": "NumPy's names and semantics; NumPy's own functions reach it",
-    "v20": "Knet's Ops20: convolution, pooling, activations, losses",
+    "v20": "Knet's Ops20: convolution, pooling, normalisation, activations, losses, recurrent networks",
 }
 
 

@@ -22,7 +22,7 @@ def test_blocks_run(path, tmp_path, monkeypatch):
     try:
         for block in BLOCK.finditer(text):
             lines_before = text.count("\n", 0, block.start(1))
-            exec(compile("\n" * lines_before + block[1], str(path), "exec"), names)
+            exec(compile("\n" * lines_before + block[1], str(path), "exec", dont_inherit=True), names)
     finally:
         backend.set(chosen[0])
         math_mode.set(chosen[1])
