@@ -4,7 +4,7 @@ A backend is one object that has all of these attributes for one array type.  An
 current one with `autotape.kernels()` and calls its kernels on raw arrays; no kernel knows of tapes or Tensors.
 
 What every kernel promises:
-- inputs are never changed; any strides, 0-d and empty arrays are taken, and results may have any memory order;
+- inputs are never changed, but for those marked Out; any strides, 0-d and empty arrays are taken, and results may have any memory order;
 - the result is an array (0-d stays 0-d, never a NumPy scalar) of the inputs' dtype, promoted as NumPy does;
   it may be a view of an input only where this file says "view";
 - NaN and infinities come out as NumPy gives them;
@@ -17,9 +17,12 @@ The array type itself has `shape`, `dtype`, `ndim`, `size`, the Python operators
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from itertools import accumulate
+from math import prod
 from typing import Any, Literal, NamedTuple, Protocol
 
 Array = Any
+Out = Any  # an array that the kernel writes to: one that a kernel made, and of which there is no view
 Shape = tuple[int, ...]
 Unary = Callable[[Array], Array]
 Binary = Callable[[Array, Array], Array]
@@ -41,6 +44,20 @@ class Geometry(NamedTuple):
             1 + (n + sum(p) - ((k - 1) * d + 1)) // s
             for n, k, p, s, d in zip(spatial, self.window, self.padding, self.stride, self.dilation, strict=True)
         )
+
+
+def packed_steps(sizes: Shape, reverse: bool) -> list[tuple[slice, int]]:
+    """Each step's rows among those of packed sequences, and how many they are, in the order of time or against it."""
+    steps = [(slice(end - n, end), n) for end, n in zip(accumulate(sizes), sizes, strict=True)]
+    return steps[::-1] if reverse else steps
+
+
+def recurrent_parts(gates: int, width: int, hidden: int, skip: bool) -> list[tuple[slice, Shape]]:
+    """Where in the flat weights of a recurrent layer the input's matrices lie (there are none if `skip`), the state's matrices, the
+    input's biases and the state's, and the shape of each with its gates side by side: (gates * hidden, width), ..., (gates * hidden,)."""
+    rows = gates * hidden
+    shapes: list[Shape] = [(rows, 0 if skip else width), (rows, hidden), (rows,), (rows,)]
+    return [(slice(end - prod(s), end), s) for end, s in zip(accumulate(map(prod, shapes)), shapes, strict=True)]
 
 
 class Kernels(Protocol):
@@ -261,6 +278,14 @@ class Kernels(Protocol):
     def logsumexp(self, x: Array, axis: Any, keepdims: bool) -> Array:
         """log(sum(exp(x))); -inf, without a warning, where all elements are."""
 
+    # of each channel of x (N, C, *spatial), its elements being those of all instances and positions; scale, bias, mean and inv are (C,).
+    # What sums of float16 go into is float32: mean and var.
+    def batchnorm(self, x: Array, scale: Array | None, bias: Array | None, eps: float) -> tuple[Array, Array, Array]:
+        """(x - mean) / sqrt(var + eps) * scale + bias, and the channels' mean and variance (biased: divided by the count)."""
+
+    def batchnorm_x(self, dy: Array, x: Array, mean: Array, inv: Array, scale: Array | None) -> tuple[Array, Array, Array]:
+        """The cotangents of x, scale and bias for the cotangent dy of batchnorm's first result; inv is 1 / sqrt(var + eps)."""
+
     # -- convolution of x (N, C, *spatial) by w (K, C/group, *window), 1 to 3 spatial axes, y (N, K, *output)
     def conv(self, w: Array, x: Array, geometry: Geometry, alpha: float) -> Array:
         """alpha * (x convolved with w); empty where no window fits by one position, ValueError where the geometry gives less."""
@@ -296,6 +321,63 @@ class Kernels(Protocol):
     def mean_pool_x(self, dy: Array, x_shape: Shape, geometry: Geometry, count_padding: bool) -> Array:
         """The transpose of mean_pool."""
 
+    # -- recurrent layers: one layer in one direction, over sequences that are packed: the rows of x (rows, width) are those of the
+    # first step, then those of the second, ...; sizes says how many each step has, never more than the step before it; the first has
+    # all.  cell: "relu" or "tanh" (one gate), "lstm" (in, forget, new, out) or "gru" (reset, update, new).  w is flat: a matrix
+    # (hidden, width) for each gate, unless `skip`, which adds x itself to every gate; a matrix (hidden, hidden) for each; a bias for
+    # each, added to the input's part; a bias for each, added to the state's part, before the reset of gru's new gate (recurrent_parts).
+    # state (1, sequences, hidden), of lstm (2, ...): the output, and the cell's.  reverse goes from each sequence's end to its start.
+    def recurrence(
+        self, x: Array, w: Array, state: Array, cell: str, sizes: Shape, reverse: bool, skip: bool, keep: bool
+    ) -> tuple[Array, Array, Array, Array]:
+        """y (rows, hidden), the last state of each sequence, and two arrays that recurrence_grads needs, whose shapes and dtypes are
+        the backend's affair: empty unless `keep`."""
+
+    def recurrence_grads(
+        self, dy: Array, dfinal: Array, x: Array, w: Array, state: Array, y: Array, gates: Array, inner: Array,
+        cell: str, sizes: Shape, reverse: bool, skip: bool, with_x: bool,
+    ) -> tuple[Array, Array, Array]:  # fmt: skip
+        """The cotangents of x (any empty array unless `with_x`), w and state for those of y and of the last state."""
+
     # -- randomness
     def uniform(self, seed: int, shape: Shape, dtype: Any) -> Array:
         """Uniform numbers in [0, 1): a function of seed, shape and dtype alone (Philox 4x64-10, NumPy's stream)."""
+
+    # -- optimisers.  Each writes a parameter's new value into `out`, which may be w itself, and the new state into the arrays behind the
+    # gradient g, and gives None.  All arrays have w's shape.  State has w's dtype, but float32 for narrower floats, and so has the
+    # arithmetic.  Where a formula says g it means scale * g + decay * w.
+    def update_sgd(self, out: Out, w: Array, g: Array, rate: float, scale: float, decay: float) -> None:
+        """out = w - rate * g."""
+
+    def update_momentum(self, out: Out, w: Array, g: Array, v: Out, rate: float, gamma: float, scale: float, decay: float) -> None:
+        """v = gamma * v - rate * g; out = w + v."""
+
+    def update_nesterov(self, out: Out, w: Array, g: Array, v: Out, rate: float, gamma: float, scale: float, decay: float) -> None:
+        """w = w - gamma * v; v = gamma * v - rate * g; out = w + (1 + gamma) * v."""
+
+    def update_adagrad(self, out: Out, w: Array, g: Array, squares: Out, rate: float, eps: float, scale: float, decay: float) -> None:
+        """squares = squares + g * g; out = w - rate * g / sqrt(squares + eps)."""
+
+    def update_rmsprop(
+        self, out: Out, w: Array, g: Array, squares: Out, rate: float, rho: float, eps: float, scale: float, decay: float
+    ) -> None:
+        """squares = rho * squares + (1 - rho) * g * g; out = w - rate * g / sqrt(squares + eps)."""
+
+    def update_adadelta(
+        self, out: Out, w: Array, g: Array, squares: Out, deltas: Out, rate: float, rho: float, eps: float, scale: float, decay: float
+    ) -> None:
+        """squares as for rmsprop; d = g * sqrt(deltas + eps) / sqrt(squares + eps); out = w - rate * d; then deltas =
+        rho * deltas + (1 - rho) * d * d."""
+
+    def update_adam(
+        self, out: Out, w: Array, g: Array, m: Out, v: Out,
+        rate: float, beta1: float, beta2: float, eps: float, scale: float, decay: float, shrink: float,
+    ) -> None:  # fmt: skip
+        """m = beta1 * m + g; v = beta2 * v + g * g; out = (1 - shrink) * w - rate * m / (sqrt(v) + eps).  Sums, not means: what
+        divides them goes into rate and eps."""
+
+    def index_write(self, out: Out, index: Any, v: Array) -> None:
+        """Writes v to out[index], as index_set does to a copy."""
+
+    def sum_of_squares(self, x: Array) -> Array:
+        """The sum of x * x over all elements of a real x, in float64."""

@@ -47,22 +47,35 @@ def convolution(
     axes = len(x) - 2
     if axes not in (1, 2, 3) or len(w) != len(x):
         raise ValueError(f"{name}: w {w} and x {x} must be (K, C/group, *window) and (N, C, *spatial), with the same 1 to 3 spatial axes")
-    if mode not in (0, 1):
-        raise ValueError(f"{name}: mode must be 0 (convolution, the window reversed) or 1 (cross-correlation), got {mode!r}")
-    if not whole(group, 1) or w[0] % group:
-        raise ValueError(f"{name}: group must be a whole number of at least 1 that divides w's {w[0]} output channels, got {group!r}")
+    geometry = sliding(name, w, padding, stride, dilation, mode, group)
     if w[1] * group != x[1]:
         takes = f"{w[1]} input channels" if group == 1 else f"{group} groups of {w[1]} input channels"
         raise ValueError(f"{name}: w {w} takes {takes}, but x {x} has {x[1]}; w must be (K, C/group, *window)")
-    geometry = Geometry(
-        window=per_axis(name, "w's window", w[2:], axes),
-        padding=pairs(name, padding, axes),
-        stride=per_axis(name, "stride", stride, axes),
-        dilation=per_axis(name, "dilation", dilation, axes),
-        group=int(group),
-        flip=mode == 0,
-    )
     return geometry, (x[0], w[0], *fitted(name, geometry, x[2:]))
+
+
+@cached
+def deconvolution(
+    name: str, w: Shape, x: Shape, padding: Any, stride: Any, dilation: Any, mode: int, group: int
+) -> tuple[Geometry, Shape]:
+    """The geometry and the result's shape (N, C, *output) of the transpose, for w (K, C/group, *window) and x (N, K, *spatial)."""
+    axes = len(x) - 2
+    if axes not in (1, 2, 3) or len(w) != len(x) or 0 in x[2:]:
+        takes = "with the same 1 to 3 spatial axes, none of x's empty"
+        raise ValueError(f"{name}: w {w} and x {x} must be (K, C/group, *window) and (N, K, *spatial), {takes}")
+    if w[0] != x[1]:
+        raise ValueError(f"{name}: w {w} takes {w[0]} input channels, but x {x} has {x[1]}; w must be (K, C/group, *window)")
+    geometry = sliding(name, w, padding, stride, dilation, mode, group)
+    return geometry, (x[0], w[1] * geometry.group, *widened(name, geometry, x[2:]))
+
+
+@cached
+def unpooling(name: str, x: Shape, window: Any, padding: Any, stride: Any) -> tuple[Geometry, Shape]:
+    """The geometry and the result's shape (N, C, *output), of which pooling makes x's (N, C, *spatial); stride None is the window."""
+    if len(x) not in (3, 4, 5) or 0 in x[2:]:
+        raise ValueError(f"{name}: x {x} must be (N, C, *spatial) with 1 to 3 spatial axes, none of them empty")
+    geometry = windowed(name, len(x) - 2, window, padding, stride)
+    return geometry, (*x[:2], *widened(name, geometry, x[2:]))
 
 
 @cached
@@ -71,13 +84,44 @@ def pooling(name: str, x: Shape, window: Any, padding: Any, stride: Any) -> tupl
     axes = len(x) - 2
     if axes not in (1, 2, 3) or 0 in x[2:]:
         raise ValueError(f"{name}: x {x} must be (N, C, *spatial) with 1 to 3 spatial axes, none of them empty")
+    geometry = windowed(name, axes, window, padding, stride)
+    return geometry, (*x[:2], *fitted(name, geometry, x[2:]))
+
+
+def sliding(name: str, w: Shape, padding: Any, stride: Any, dilation: Any, mode: int, group: int) -> Geometry:
+    """The geometry of convolution by w (K, C/group, *window)."""
+    axes = len(w) - 2
+    if mode not in (0, 1):
+        raise ValueError(f"{name}: mode must be 0 (convolution, the window reversed) or 1 (cross-correlation), got {mode!r}")
+    if not whole(group, 1) or w[0] % group:
+        raise ValueError(f"{name}: group must be a whole number of at least 1 that divides K, which is {w[0]} in w {w}, got {group!r}")
+    return Geometry(
+        window=per_axis(name, "w's window", w[2:], axes),
+        padding=pairs(name, padding, axes),
+        stride=per_axis(name, "stride", stride, axes),
+        dilation=per_axis(name, "dilation", dilation, axes),
+        group=int(group),
+        flip=mode == 0,
+    )
+
+
+def windowed(name: str, axes: int, window: Any, padding: Any, stride: Any) -> Geometry:
+    """The geometry of pooling."""
     window = per_axis(name, "window", window, axes)
     padding = pairs(name, padding, axes)
     if any(max(p) >= k for p, k in zip(padding, window, strict=True)):  # else a window may hold nothing but padding
         raise ValueError(f"{name}: padding {padding} must be smaller than the window {window}")
     stride = window if stride is None else per_axis(name, "stride", stride, axes)
-    geometry = Geometry(window, padding, stride, dilation=(1,) * axes)
-    return geometry, (*x[:2], *fitted(name, geometry, x[2:]))
+    return Geometry(window, padding, stride, dilation=(1,) * axes)
+
+
+def widened(name: str, geometry: Geometry, spatial: Shape) -> Shape:
+    """The smallest spatial shape that the geometry makes `spatial` of, if it has any elements."""
+    sides = zip(spatial, geometry.window, geometry.padding, geometry.stride, geometry.dilation, strict=True)
+    output = tuple((n - 1) * s + (k - 1) * d + 1 - sum(p) for n, k, p, s, d in sides)
+    if min(output) < 1:
+        raise ValueError(f"{name}: of x's {spatial} padding {geometry.padding} leaves {output}, which is no shape")
+    return output
 
 
 def fitted(name: str, geometry: Geometry, spatial: Shape) -> Shape:
@@ -87,6 +131,12 @@ def fitted(name: str, geometry: Geometry, spatial: Shape) -> Shape:
         span = tuple((k - 1) * d + 1 for k, d in zip(geometry.window, geometry.dilation, strict=True))
         raise ValueError(f"{name}: the window spans {span}, more than x's {spatial} with padding {geometry.padding}")
     return output
+
+
+def expect(name: str, argument: str, shape: tuple[int, ...], expected: tuple[int, ...]) -> None:
+    if shape != expected:
+        raise ValueError(f"{name}: {argument} {shape} must have the shape {expected}, as the other arguments give it")
+
 
 
 def per_axis(name: str, option: str, value: Any, axes: int) -> Shape:

@@ -340,6 +340,8 @@ IMAGES, FILTERS = np.linspace(-1, 1, 2 * 3 * 4 * 4).reshape(2, 3, 4, 4), np.lins
 OUT = K.conv(FILTERS, IMAGES, G, 1.0)
 POOLED = K.max_pool(IMAGES, G)
 SPD = X @ X.T + np.eye(2)
+WEIGHTS, STATE = np.linspace(-1, 1, 3 * 2 * (3 + 2 + 2)), np.array([[[0.5, -0.5], [1, 2]]])  # of a gru of X's rows, both of them one step
+Y, FINAL, *KEPT = K.recurrence(X, WEIGHTS, STATE, "gru", (2,), False, False, True)
 EXAMPLES = {
     "copy": [X], "astype": [X, np.float32], "sum_to": [X, (3,)], "round": [X, 1], "where": [X > 0, X, -X],
     "sum": [X, 0, False], "prod": [X, (0, 1), True], "max": [X, None, False], "min": [X, -1, True],
@@ -352,7 +354,11 @@ EXAMPLES = {
     "matmul": [X, X.T], "einsum": ["ij,kj->ik", [X, X]], "softmax": [X, 1], "logsoftmax": [X, None], "logsumexp": [X, 0, True],
     "conv": [FILTERS, IMAGES, G, 1.0], "conv_x": [FILTERS, OUT, IMAGES.shape, G, 2.0], "conv_w": [IMAGES, OUT, FILTERS.shape, G, 1.0],
     "conv_bias_act": [FILTERS, IMAGES, np.ones((5, 1, 1)), OUT * 2, "tanh", G, 1.0, 0.5],
+    "batchnorm": [IMAGES, np.ones(3), np.arange(3.0), 1e-5],
+    "batchnorm_x": [IMAGES[::-1].copy(), IMAGES, IMAGES.mean((0, 2, 3)), 1 / IMAGES.std((0, 2, 3)), np.arange(1.0, 4.0)],
     "max_pool": [IMAGES, G], "max_pool_x": [POOLED, IMAGES, POOLED, G], "max_pool_at": [IMAGES, IMAGES, POOLED, G],
+    "recurrence": [X, WEIGHTS, STATE, "gru", (2,), False, False, True],
+    "recurrence_grads": [Y, FINAL, X, WEIGHTS, STATE, Y, *KEPT, "gru", (2,), True, False, True],
     "mean_pool": [IMAGES, G, True], "mean_pool_x": [POOLED, IMAGES.shape, G, False], "sigmoid": [X], "square": [X],
     **{name: [np.abs(X) / 4 + 0.1] for name, kind in Kernels.__annotations__.items() if kind == "Unary"},
     **{name: [np.abs(X), X * X + 1] for name, kind in Kernels.__annotations__.items() if kind == "Binary"},
@@ -362,7 +368,8 @@ EXAMPLES = {
     "eigh": [SPD, "L"], "eigvalsh": [SPD, "U"], "svd": [X, True], "qr": [X, False], "pinv": [np.stack([X, X]), np.array([1e-15, 0.5])],
 }  # fmt: skip
 VIEWS = {"astype", "sum_to", "reshape", "transpose", "broadcast_to", "getitem"}
-NOT_LISTED = {"adopt", "to_numpy", "scalar", "zeros", "ones", "full", "uniform", "compile_elementwise"}
+NOT_LISTED = {"adopt", "to_numpy", "scalar", "zeros", "ones", "full", "uniform", "compile_elementwise", "sum_of_squares"}
+NOT_LISTED |= {name for name, parameters in CONTRACT.items() if "Out" in parameters.values()}  # tests/test_optimisers.py has those
 
 
 def test_the_examples_leave_no_kernel_out():

@@ -122,7 +122,7 @@ WITHOUT_ARRAYS = {"adopt", "scalar", "zeros", "ones", "full", "uniform", "compil
 
 @pytest.mark.parametrize("name", sorted(strict.CONTRACT.keys() - WITHOUT_ARRAYS))
 def test_strict_kernels_refuse_other_arrays(name):
-    values = {"Sequence[Array]": [X], "Array": X, "Array | None": X}
+    values = {"Sequence[Array]": [X], "Array": X, "Array | None": X, "Out": X}
     with pytest.raises(TypeError, match=f"^{name}: .* is not a StrictArray but ndarray"):
         getattr(K, name)(*(values.get(annotation) for annotation in strict.CONTRACT[name].values()))
 

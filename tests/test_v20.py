@@ -9,12 +9,14 @@ import threading
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 import autotape as at
 from autotape import backend, random
 from autotape.opsets import v20 as ops
+from autotape.opsets.v20.activations import SELU_LIMIT, SELU_SCALE
+from autotape.opsets.v20.fused import bias_per_channel
 from autotape.testing import check_grads as check_on_current_backend
 from autotape.testing.strategies import arrays, distinct, shapes
 
@@ -73,7 +75,7 @@ def test_elementwise_operators_keep_float32_and_nan(name):
 
 @pytest.mark.parametrize(
     ("name", "low", "high"),
-    [("relu", 0, np.inf), ("sigm", 0, 1), ("elu", -1, np.inf), ("selu", -ops.SELU_LIMIT, np.inf), ("softplus", 0, np.inf)],
+    [("relu", 0, np.inf), ("sigm", 0, 1), ("elu", -1, np.inf), ("selu", -SELU_LIMIT, np.inf), ("softplus", 0, np.inf)],
 )
 def test_elementwise_operators_have_their_limits_without_overflow(name, low, high):
     x = np.array([-np.inf, -1e4, 1e4, np.inf])
@@ -82,7 +84,7 @@ def test_elementwise_operators_have_their_limits_without_overflow(name, low, hig
     assert np.isfinite(pull(np.ones(4))[0][:3]).all()
 
 
-@pytest.mark.parametrize(("name", "slope"), [("relu", 0), ("elu", 1), ("selu", ops.SELU_SCALE), ("sigm", 0.25), ("softplus", 0.5)])
+@pytest.mark.parametrize(("name", "slope"), [("relu", 0), ("elu", 1), ("selu", SELU_SCALE), ("sigm", 0.25), ("softplus", 0.5)])
 def test_slopes_at_zero(name, slope):
     assert at.grad(getattr(ops, name))(0.0) == slope
 
@@ -128,7 +130,7 @@ def test_dropout_is_fixed_by_its_seed_on_every_backend():
 
 def test_fresh_seeds_differ_in_threads():
     found = []
-    threads = [threading.Thread(target=lambda: found.extend(random.seed() for _ in range(500))) for _ in range(4)]
+    threads = [threading.Thread(target=lambda: found.extend(random.fresh_seed() for _ in range(500))) for _ in range(4)]
     for t in threads:
         t.start()
     for t in threads:
@@ -228,6 +230,11 @@ def test_float16_sums_do_not_overflow():
 # ---------------------------------------------------------------- losses
 
 
+def number(loss):
+    """What a loss gave, of whatever backend, as a Python number."""
+    return at.asarray(loss).item()
+
+
 def naive_nll(scores, labels, axis):
     """(sum, count, right): one instance after the other."""
     moved, total, count, right = np.moveaxis(scores, axis, -1), 0.0, 0, 0
@@ -312,6 +319,64 @@ def test_bce_and_logistic_are_stable_and_keep_float32():
         assert np.isclose(value, math.exp(-20) + math.log(2), rtol=1e-6) and gradient.dtype == np.float32
         assert np.allclose(gradient, [0, 0, -math.exp(-20), 0.5], rtol=1e-5, atol=0)
     assert at.grad(at.grad(lambda s: ops.bce(s, 1)))(0.0) == 0.25  # where untrained networks start
+
+
+@NUMPY_AND_STRICT
+def test_masked_labels_of_bce_and_logistic_count_for_nothing(name):
+    scores = np.array([0.5, np.nan, -1, 2, np.inf], np.float32)
+    with backend.use(name):
+        for f, labels in ((ops.bce, [1, -1, 0, 0, -7]), (ops.logistic, [1, 0, -1, -1, 0])):
+            total, count = f(scores, labels, average=False)
+            expected = f(scores[[0, 2, 3]], np.array(labels)[[0, 2, 3]], average=False)[0]
+            assert count == 3 and np.isclose(number(total), number(expected))
+            assert np.isclose(number(f(scores, labels)), number(total) / 3)
+            value, gradient = at.value_and_grad(lambda s, f=f, labels=labels: f(s, labels))(scores)
+            assert np.isfinite(value) and gradient.dtype == np.float32 and gradient[[1, 4]].tolist() == [0, 0]
+            second = at.hvp(lambda s, f=f, labels=labels: f(s, labels))(scores, np.ones_like(scores))
+            assert np.isfinite(second).all() and second[[1, 4]].tolist() == [0, 0]
+            assert number(f(scores[1:2], labels[1:2])) == 0
+
+
+BATCHES = [(np.arange(6.0).reshape(2, 3), [2, 0]), (np.ones((1, 3)), [-1]), (np.zeros((3, 3)), [0, 1, 1])]
+
+
+@NUMPY_AND_STRICT
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+def test_losses_of_a_model_are_those_of_all_batches_together(name, dtype):
+    scores, labels = np.concatenate([x for x, _ in BATCHES]).astype(dtype), np.concatenate([y for _, y in BATCHES])
+    with backend.use(name):
+        w = at.array(np.eye(3)[::-1] * 0.5, dtype)
+        for f in (ops.nll, ops.accuracy, ops.zeroone):
+            for model in (lambda x: at.array(x, dtype) @ w, lambda x: (at.array(x, dtype) @ w).numpy()):
+                whole, count = f(model(scores), labels, average=False)
+                total, n = f(model, BATCHES, average=False)
+                assert n == count == 5 and np.isclose(number(total), number(whole), rtol=1e-6)
+                assert np.isclose(number(f(model, iter(BATCHES))), number(whole) / 5, rtol=1e-6)
+                assert np.isclose(number(f(lambda x: model(x).T, BATCHES, axis=0)), number(whole) / 5, rtol=1e-6)  # noqa: B023
+        assert ops.nll(lambda x: x.astype(dtype), BATCHES).dtype == dtype
+        gradient = at.grad(lambda w: ops.nll(lambda x: at.array(x, dtype) @ w, BATCHES))(w)
+        close(gradient.numpy(), at.grad(lambda w: ops.nll(at.array(scores) @ w, labels))(w).numpy(), 1e-6)
+
+
+def test_a_model_sees_each_batch_once_outside_training():
+    seen = []
+
+    def model(x):
+        seen.append(len(x))
+        return ops.dropout(x, 0.9)
+
+    assert ops.accuracy(model, BATCHES) == 2 / 5 and seen == [2, 1, 3]
+    assert ops.nll(lambda x: np.full(x.shape, 0.0, np.float16), [(np.zeros((70000, 3)), np.zeros(70000, int))]) == np.float32(math.log(3))
+
+
+@pytest.mark.parametrize("f", [ops.nll, ops.accuracy, ops.zeroone])
+def test_data_without_batches_raise(f):
+    with pytest.raises(ValueError, match=f"^{f.__name__}: the data hold no batch$"):
+        f(lambda x: x, iter([]))
+    with pytest.raises(TypeError, match=re.escape(f"{f.__name__}: the data of a model are batches (x, labels), not ndarray(2, 3) float64")):
+        f(lambda x: x, [np.ones((2, 3))])
+    with pytest.raises(ValueError, match=r"labels \(1,\) must have"):
+        f(lambda x: x, [(np.ones((2, 3)), [0])])
 
 
 # ---------------------------------------------------------------- convolution
@@ -438,8 +503,8 @@ W, X = np.ones((4, 2, 3, 3)), np.ones((2, 2, 5, 5))
         (W[0, 0], X[0, 0], {}, "conv4: w (3, 3) and x (5, 5) must be"),
         (W, X[:, :1], {}, "conv4: w (4, 2, 3, 3) takes 2 input channels, but x (2, 1, 5, 5) has 1; w must be (K, C/group, *window)"),
         (W, X, {"group": 2}, "takes 2 groups of 2 input channels, but x (2, 2, 5, 5) has 2"),
-        (W, X, {"group": 3}, "conv4: group must be a whole number of at least 1 that divides w's 4 output channels, got 3"),
-        (W, X, {"group": 0}, "that divides w's 4 output channels, got 0"),
+        (W, X, {"group": 3}, "conv4: group must be a whole number of at least 1 that divides K, which is 4 in w (4, 2, 3, 3), got 3"),
+        (W, X, {"group": 0}, "that divides K, which is 4 in w (4, 2, 3, 3), got 0"),
         (W, X, {"mode": 2}, "conv4: mode must be 0 (convolution, the window reversed) or 1 (cross-correlation), got 2"),
         (W, X, {"dilation": 3}, "conv4: the window spans (7, 7), more than x's (5, 5) with padding ((0, 0), (0, 0))"),
         (W, X, {"stride": 0}, "conv4: stride must be a whole number of at least 1, or one for each of 2 spatial axes, got 0"),
@@ -464,6 +529,62 @@ def test_the_transposes_refuse_what_does_not_fit():
         ops.conv4_x(W, v, X.shape)
     with pytest.raises(ValueError, match=re.escape("conv4_w: v (2, 4, 2, 2) must have the shape (2, 4, 3, 3)")):
         ops.conv4_w(X, v, W.shape)
+
+
+def naive_deconv(w, x, padding, stride, dilation, mode, group):
+    window, axes = w.shape[2:], range(len(padding))
+    if mode == 0:
+        w = w[(..., *(slice(None, None, -1) for _ in axes))]
+    whole = [(n - 1) * s + (k - 1) * d + 1 for n, k, s, d in zip(x.shape[2:], window, stride, dilation, strict=True)]
+    y = np.zeros((x.shape[0], w.shape[1] * group, *whole))
+    k, c = w.shape[0] // group, w.shape[1]
+    for i, o, *at_ in np.ndindex(*x.shape):
+        for u in np.ndindex(*window):
+            position = tuple(at_[a] * stride[a] + u[a] * dilation[a] for a in axes)
+            for j in range(c):
+                y[(i, o // k * c + j, *position)] += w[(o, j, *u)] * x[(i, o, *at_)]
+    return y[(..., *(slice(p[0], max(n - p[1], 0)) for p, n in zip(padding, whole, strict=True)))]
+
+
+@few
+@given(convolutions(), st.sampled_from([1, -0.5]), st.integers(0, 99))
+def test_deconv4_is_its_loops_and_differentiates(drawn, alpha, seed):
+    w, image, options, plain = drawn
+    x = np.random.default_rng(seed).standard_normal(ops.conv4(w, image, **options).shape)
+    expected = naive_deconv(w, x, *plain)
+    assume(0 not in expected.shape[2:])
+    y = ops.deconv4(w, x, alpha=alpha, **options)
+    close(y, alpha * expected)
+    assert ops.conv4(w, y, **options).shape == x.shape
+    check_grads(lambda w, x: ops.deconv4(w, x, alpha=alpha, **options), (w, x))
+
+
+def test_deconv4_keeps_float32_and_differentiates_to_order_3():
+    w, x = distinct(1, [(4, 1, 2, 2), (2, 4, 2, 3)], [(-1, 1)] * 2)
+    y, pull = at.vjp(lambda w, x: ops.deconv4(w, x, group=2, stride=2, alpha=np.float64(0.5)), w.astype(np.float32), x.astype(np.float32))
+    assert {a.dtype for a in (y, *pull(y))} == {np.dtype(np.float32)} and y.shape == (2, 2, 4, 6)
+    check_grads(lambda w, x: ops.deconv4(w, x, padding=1, stride=2, group=2) ** 2, (w, x), order=3)
+
+
+V = np.ones((2, 4, 3, 3))
+
+
+@pytest.mark.parametrize(
+    ("w", "x", "options", "error", "message"),
+    [
+        (W, V[0], {}, ValueError, "deconv4: w (4, 2, 3, 3) and x (4, 3, 3) must be (K, C/group, *window) and (N, K, *spatial)"),
+        (W, V[..., :0], {}, ValueError, "with the same 1 to 3 spatial axes, none of x's empty"),
+        (W, V[:, :3], {}, ValueError, "deconv4: w (4, 2, 3, 3) takes 4 input channels, but x (2, 3, 3, 3) has 3"),
+        (W, V, {"group": 3}, ValueError, "deconv4: group must be a whole number of at least 1 that divides K, which is 4"),
+        (W, V, {"padding": 3}, ValueError, "deconv4: of x's (3, 3) padding ((3, 3), (3, 3)) leaves (-1, -1), which is no shape"),
+        (W, V, {"stride": 0}, ValueError, "deconv4: stride must be a whole number of at least 1"),
+        (W, V, {"mode": 2}, ValueError, "deconv4: mode must be 0 (convolution, the window reversed) or 1 (cross-correlation), got 2"),
+        (W, V, {"alpha": "a"}, TypeError, "deconv4: alpha must be a real number, got str 'a'"),
+    ],
+)
+def test_what_does_not_fit_deconv4(w, x, options, error, message):
+    with pytest.raises(error, match=re.escape(message)):
+        ops.deconv4(w, x, **options)
 
 
 def test_unhashable_options_are_answered_alike():
@@ -511,10 +632,10 @@ def test_what_does_not_fit_conv_bias_act(options, message):
 
 
 def test_bias_per_channel():
-    assert ops.bias_per_channel((2, 4, 3, 3), (4, 1, 1)) and ops.bias_per_channel((2, 4, 3, 3), (1, 4, 1, 1))
-    assert ops.bias_per_channel((2, 4, 3), (4, 1)) and ops.bias_per_channel((2, 4, 3, 3, 3), (1, 4, 1, 1, 1))
+    assert bias_per_channel((2, 4, 3, 3), (4, 1, 1)) and bias_per_channel((2, 4, 3, 3), (1, 4, 1, 1))
+    assert bias_per_channel((2, 4, 3), (4, 1)) and bias_per_channel((2, 4, 3, 3, 3), (1, 4, 1, 1, 1))
     for shape in [(), (4,), (1, 1, 1), (4, 1), (3, 1, 1), (2, 4, 1, 1), (4, 3, 1), (1, 1, 4, 1, 1), (2, 4, 3, 3)]:
-        assert not ops.bias_per_channel((2, 4, 3, 3), shape)
+        assert not bias_per_channel((2, 4, 3, 3), shape)
 
 
 # ---------------------------------------------------------------- pooling
@@ -591,6 +712,40 @@ def test_max_pool_gives_ties_to_the_first_and_keeps_nan_and_float32(name):
     assert ops.pool(np.full((1, 1, 2), -np.inf), padding=1).tolist() == [[[-np.inf, -np.inf]]]
 
 
+@NUMPY_AND_STRICT
+def test_max_pool_may_leave_nan_out(name):
+    x = np.arange(8.0).reshape(1, 1, 2, 4)
+    x[0, 0, 1, 1] = x[0, 0, :, 2:] = np.nan
+    with backend.use(name):
+        for mode in (0, 3):
+            y, pull = at.vjp(lambda x, mode=mode: ops.pool(x, mode=mode, nan=False), x)
+            assert y.tolist() == [[[[4, -np.inf]]]]
+            assert pull(np.ones_like(y))[0].tolist() == [[[[0, 0, 0, 0], [1, 0, 0, 0]]]]
+        assert np.isnan(ops.pool(at.array(x), mode=1, nan=False).numpy()).all()
+
+
+def naive_unpool(x, window, padding, stride):
+    whole = [(n - 1) * s + k for n, k, s in zip(x.shape[2:], window, stride, strict=True)]
+    y = np.zeros((*x.shape[:2], *whole))
+    for i, c, *o in np.ndindex(*x.shape):
+        for u in np.ndindex(*window):
+            y[(i, c, *(a * s + b for a, s, b in zip(o, stride, u, strict=True)))] += x[(i, c, *o)]
+    return y[(..., *(slice(p[0], max(n - p[1], 0)) for p, n in zip(padding, whole, strict=True)))]
+
+
+@few
+@given(poolings(), st.sampled_from([1, 1.5]))
+def test_unpool_is_its_loops_and_undone_by_pool(drawn, alpha):
+    x, options, (window, padding, stride) = drawn
+    expected = naive_unpool(x, window, padding, stride)
+    assume(0 not in expected.shape[2:])
+    y = ops.unpool(x, alpha=alpha, **options)
+    close(y, expected / alpha)
+    check_grads(lambda x: ops.unpool(x, alpha=alpha, **options), (x,))
+    if all(s >= k for s, k in zip(stride, window, strict=True)) and not np.any(padding):
+        close(ops.pool(y, mode=1, alpha=alpha, **options), x)
+
+
 def test_the_second_derivative_of_max_pooling_is_that_of_max_pooling():
     x = distinct(3, [(1, 1, 4, 4)], [(-1, 1)])[0]
     twice = at.grad(lambda x: (at.grad(lambda x: (ops.pool(x) ** 3).sum())(x) ** 2).sum() / 2)(x)
@@ -614,6 +769,21 @@ def test_the_second_derivative_of_max_pooling_is_that_of_max_pooling():
 def test_what_does_not_fit_pool(x, options, message):
     with pytest.raises(ValueError, match=re.escape(message)):
         ops.pool(x, **options)
+
+
+@pytest.mark.parametrize(
+    ("x", "options", "message"),
+    [
+        (X[0, 0], {}, "unpool: x (5, 5) must be (N, C, *spatial) with 1 to 3 spatial axes, none of them empty"),
+        (X, {"window": 0}, "unpool: window must be a whole number of at least 1"),
+        (X, {"padding": 2}, "unpool: padding ((2, 2), (2, 2)) must be smaller than the window (2, 2)"),
+        (X[..., :1, :1], {"padding": 1}, "unpool: of x's (1, 1) padding ((1, 1), (1, 1)) leaves (0, 0), which is no shape"),
+        (X, {"alpha": 0}, "unpool: alpha must not be 0, since it divides"),
+    ],
+)
+def test_what_does_not_fit_unpool(x, options, message):
+    with pytest.raises(ValueError, match=re.escape(message)):
+        ops.unpool(x, **options)
 
 
 def test_the_transposes_of_pooling_refuse_what_does_not_fit():
@@ -649,8 +819,8 @@ SCORES, A = np.ones((2, 3)), np.ones((2, 3, 4))
         (lambda: ops.dropout(SCORES, seed=1.5, drop=True), TypeError, "dropout: seed must be a whole number, got float 1.5"),
         (lambda: ops.nll(SCORES[0], 1), ValueError, "nll: scores (3,) has no axis 1"),
         (lambda: ops.accuracy(SCORES, [0, 7]), ValueError, "accuracy: label 7 is outside the 3 classes"),
-        (lambda: ops.bce(np.ones(2), [0, 2]), ValueError, "bce: labels must be 0 or 1, got 2"),
-        (lambda: ops.logistic(np.ones(2), [0, 1]), ValueError, "logistic: labels must be -1 or 1, got 0"),
+        (lambda: ops.bce(np.ones(2), [0, 2]), ValueError, "bce: labels must be 0 or 1, or a negative number for masked, got 2"),
+        (lambda: ops.logistic(np.ones(2), [2, 1]), ValueError, "logistic: labels must be -1 or 1, or 0 for masked, got 2"),
         (lambda: ops.logistic(np.ones(2), [1]), ValueError, "logistic: labels (1,) must have the shape of scores, (2,)"),
         (lambda: at.grad(lambda t: ops.nll(np.ones((1, 3)), t))(np.ones(1)), TypeError, "stop_gradient"),
     ],
@@ -658,3 +828,31 @@ SCORES, A = np.ones((2, 3)), np.ones((2, 3, 4))
 def test_bad_input_is_named(call, error, message):
     with pytest.raises(error, match=re.escape(message)):
         call()
+
+
+@NUMPY_AND_STRICT
+@pytest.mark.parametrize("axis", [0, 1])
+@pytest.mark.parametrize("bad", [math.nan, -math.inf, math.inf])
+def test_what_nll_masks_may_be_anything(name, axis, bad):
+    scores, labels = np.random.default_rng(0).normal(size=(5, 3)).astype(np.float32), np.array([0, -1, 2, -7, 1])
+    spoilt, kept = np.where(labels[:, None] < 0, np.float32(bad), scores), labels >= 0
+    with backend.use(name):
+        for f in (lambda s: ops.nll(s, labels, axis), lambda s: ops.nll(s, labels, axis, average=False)[0]):
+            (value, gradient), (expected, clean) = (at.value_and_grad(f)(at.array(s.T if axis == 0 else s)) for s in (spoilt, scores))
+            found = gradient.numpy().T if axis == 0 else gradient.numpy()
+            assert value.numpy() == expected.numpy() and gradient.dtype == np.float32
+            assert not found[~kept].any() and np.array_equal(gradient.numpy(), clean.numpy())
+            curved = at.grad(lambda s, f=f: np.sum(at.grad(f)(s) ** 2))(at.array(spoilt.T if axis == 0 else spoilt))
+            assert np.isfinite(curved.numpy()).all()
+
+
+@NUMPY_AND_STRICT
+def test_sums_of_float16_losses_are_float32(name):
+    n = 70_000
+    with backend.use(name):
+        for f, x, each in ((ops.nll, np.zeros((n, 3)), math.log(3)), (ops.bce, np.zeros(2 * n), math.log(2))):
+            x, labels = at.array(x.astype(np.float16)), np.zeros(len(x), int)
+            total, count = f(x, labels, average=False)
+            assert total.dtype == np.float32 and count == len(x) and abs(float(total) / count - each) < 1e-3
+            gradient = at.grad(lambda x, f=f, labels=labels: f(x, labels, average=False)[0])(x)
+            assert f(x, labels).dtype == np.float16 == gradient.dtype

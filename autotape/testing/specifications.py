@@ -19,7 +19,9 @@ from typing import Any
 
 import numpy as np
 
+from autotape.backend import kernels
 from autotape.operator import OPERATORS
+from autotape.tensor import Tensor
 
 from .strategies import Interval, Shape, axes, broadcastable, distinct, reductions
 
@@ -122,9 +124,30 @@ def without_bias(op: Callable[..., Any], w: Any, x: Any, z: Any, **options: Any)
     return op(w, x, None, z, **options)
 
 
+def with_params(op: Callable[..., Any], x: Any, params: Any, **options: Any) -> Any:
+    """batchnorm with running statistics that have seen no batch."""
+    return op(x, lookup("v20.bnmoments")(), params, **options)
+
+
 def with_max_pool(op: Callable[..., Any], v: Any, x: Any, **options: Any) -> Any:
     """A transpose of max_pool, with the maxima of x that it needs."""
     return op(v, x, lookup("v20.max_pool")(x, **options), **options)
+
+
+def results_joined(op: Callable[..., Any], *xs: Any, **options: Any) -> Any:
+    """All results of an operator as one vector."""
+    return lookup("array.concatenate")([y.reshape(-1) for y in op(*xs, **options)])
+
+
+def with_kept(
+    op: Callable[..., Any], dy: Any, dfinal: Any, x: Any, w: Any, state: Any,
+    cell: str, sizes: Shape, reverse: bool = False, skip: bool = False, with_x: bool = True,
+) -> Any:  # fmt: skip
+    """The gradients of a recurrent layer, with what its forward keeps for them."""
+    k = kernels()
+    raw = [v._array if isinstance(v, Tensor) else k.adopt(v) for v in (x, w, state)]
+    y, _, gates, inner = k.recurrence(raw[0], raw[1], raw[2], cell, sizes, reverse, skip, True)
+    return results_joined(op, dy, dfinal, x, w, state, y, gates, inner, cell, sizes, reverse, skip, with_x)
 
 
 def on_list(op: Callable[..., Any], *xs: Any, **options: Any) -> Any:
@@ -519,6 +542,13 @@ POOLS: tuple[dict[str, Any], ...] = (
     {"mode": 2, "window": (3, 2), "padding": 1},
     {"mode": 3, "alpha": 0.5},
 )
+RECURRENT: tuple[tuple[int, Shape, dict[str, Any]], ...] = (  # how many weights, the state, options
+    (48, (2, 2, 2), {"cell": "lstm", "sizes": (2, 2, 1)}),
+    (36, (1, 3, 2), {"cell": "gru", "sizes": (3, 1), "reverse": True}),
+    (12, (1, 2, 2), {"cell": "tanh", "sizes": (2,)}),
+    (8, (1, 1, 2), {"cell": "relu", "sizes": (1, 1), "skip": True}),
+)
+GRU_STEPS: dict[str, Any] = {"cell": "gru", "sizes": (1, 1), "skip": True, "with_x": False}
 
 V20 = [
     *elementwise("v20", "relu elu selu", NONZERO, kinks=(0,)),
@@ -553,6 +583,10 @@ V20 = [
     case("v20.conv4_x", (4, 1, 2, 2), (2, 4, 4, 3), x_shape=(2, 2, 5, 4), **UNEVEN),
     case("v20.conv4_w", (2, 2, 4), (2, 2, 3), w_shape=(2, 2, 2)),
     case("v20.conv4_w", (2, 2, 5, 4), (2, 4, 4, 3), w_shape=(4, 1, 2, 2), mode=1, **UNEVEN),
+    case("v20.deconv4", (2, 3, 2), (2, 2, 3)),
+    case("v20.deconv4", (2, 1, 2, 3), (1, 2, 2, 3), mode=1, padding=1, stride=2, alpha=0.5),
+    case("v20.deconv4", (4, 1, 2, 2), (2, 4, 4, 3), **UNEVEN),
+    case("v20.deconv4", (2, 1, 1, 2, 2), (1, 2, 2, 2, 1), padding=(0, 1, 0)),
     *(
         case("v20.conv_bias_act", (2, 1, 2, 2), (2, 1, 3, 3), (2, 1, 1), activation=activation)
         for activation in ("identity", "relu", "sigm", "tanh", "elu", "selu")
@@ -565,6 +599,10 @@ V20 = [
         for shape in ((2, 2, 4, 5), (0, 2, 4, 5))
         for options in POOLS
     ),
+    case("v20.pool", (2, 2, 4, 5), nan=False),
+    case("v20.unpool", (2, 1, 3), window=3, padding=1, stride=2),
+    case("v20.unpool", (1, 2, 2, 3), alpha=0.5),
+    case("v20.unpool", (1, 1, 2, 1, 2), window=(1, 2, 3)),
     case("v20.max_pool", (2, 1, 5)),
     case("v20.max_pool", (1, 2, 4, 5), **OVERLAPPING),
     case("v20.max_pool", (1, 1, 2, 3, 4), window=(2, 2, 3), stride=1),
@@ -575,6 +613,20 @@ V20 = [
     case("v20.mean_pool", (1, 1, 2, 3, 4), window=(2, 2, 3), stride=1),
     case("v20.mean_pool_x", (2, 1, 2), x_shape=(2, 1, 5), window=3, padding=1, count_padding=False),
     case("v20.mean_pool_x", (1, 2, 2, 2), x_shape=(1, 2, 4, 5)),
+    *(
+        case("v20.recurrence", (sum(options["sizes"]), 2), (n,), state, call=results_joined, **options)
+        for n, state, options in RECURRENT
+    ),
+    case("v20.recurrence_grads", (3, 1), (2, 2, 1), (3, 1), (16,), (2, 2, 1), call=with_kept, cell="lstm", sizes=(2, 1)),
+    case("v20.recurrence_grads", (2, 1), (1, 1, 1), (2, 1), (9,), (1, 1, 1), call=with_kept, **GRU_STEPS),
+    *(case("v20.batchnorm", shape, training=True) for shape in ((4, 2), (3, 2, 4), (2, 2, 3, 2), (2, 1, 2, 1, 2))),
+    *(case("v20.batchnorm", shape, (4,), call=with_params, training=True) for shape in ((4, 2), (2, 2, 2, 3))),
+    *(case("v20.batchnorm", shape, (4,), call=with_params, training=False) for shape in ((4, 2), (0, 2, 2, 3))),
+    case("v20.normalise", (3, 2, 2)),
+    case("v20.normalise", (3, 2, 2), (2,), eps=0.1),
+    case("v20.normalise", (2, 2, 2, 2), (2,), (2,)),
+    case("v20.normalise_x", (3, 2, 2), (3, 2, 2), (2,), (2,)),
+    case("v20.normalise_x", (3, 2), (3, 2), (2,), (2,), (2,)),
 ]
 
 CASES: list[Case] = [*ELEMENTWISE, *REDUCING, *SORTING, *SHAPING, *INDEXING, *PRODUCTS, *FACTORS, *SAMPLING, *V20]

@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import inspect
 import itertools
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -31,7 +32,7 @@ class StrictArray:
     """A NumPy array that shows `shape`, `dtype`, `ndim`, `size` and Python's operators, and hides everything else.
 
     The operators take StrictArrays and Python numbers; for anything else they return NotImplemented.  In-place
-    operators write only to a buffer that a kernel made and nobody else views; any other raises ValueError.
+    operators and kernels write only to a buffer that a kernel made and nobody else views; any other raises ValueError.
     """
 
     __slots__ = ("_data", "_own")
@@ -129,7 +130,7 @@ def argument(value: Any, annotation: str, kernel: str, parameter: str) -> Any:
         return unwrap_index(value)
     if annotation == "Sequence[Array]":
         return [unwrap(x, kernel, f"{parameter}[{i}]") for i, x in enumerate(value)]
-    if annotation == "Array" or (annotation == "Array | None" and value is not None):
+    if annotation in ("Array", "Out") or (annotation == "Array | None" and value is not None):
         return unwrap(value, kernel, parameter)
     if isinstance(value, (StrictArray, np.ndarray)):
         raise TypeError(f"{kernel}: {parameter} takes no array but met {type(value).__name__}")
@@ -140,17 +141,35 @@ def guarded(name: str, parameters: dict[str, str]) -> Callable[..., Any]:
     """The strict form of one kernel of the numpy backend."""
     kernel = getattr(NUMPY, name)
     names = list(parameters)
+    written = [n for n in names if parameters[n] == "Out"]
 
     def run(*args: Any, **kwargs: Any) -> Any:
         given = {**dict(zip(names, args, strict=False)), **kwargs}
         if len(args) + len(kwargs) != len(names) or given.keys() != parameters.keys():
             raise TypeError(f"{name} takes ({', '.join(names)}) but met {len(args)} arguments and {sorted(kwargs)}")
         plain = [argument(given[n], parameters[n], name, n) for n in names]
+        if written:
+            with writable(name, [given[n] for n in written]):
+                return kernel(*plain)
         result = kernel(*plain)
         return checked_all(name, result, plain) if isinstance(result, tuple) else checked(name, result, plain)
 
     run.__name__ = name
     return run
+
+
+@contextmanager
+def writable(name: str, arrays: Sequence[StrictArray]) -> Iterator[None]:
+    """A stretch in which these arrays may be written to."""
+    if not all(x._own for x in arrays):
+        raise ValueError(f"{name} writes to a StrictArray that may share its buffer")
+    for x in arrays:
+        x._data.flags.writeable = True
+    try:
+        yield
+    finally:
+        for x in arrays:
+            x._data.flags.writeable = False
 
 
 def checked_all(name: str, results: tuple[Any, ...], inputs: list[Any]) -> tuple[StrictArray, ...]:
@@ -190,13 +209,8 @@ def in_place(ufunc: np.ufunc) -> Callable[[StrictArray, Any], Any]:
     def method(self: StrictArray, other: Any) -> Any:
         if (o := operand(other, self.dtype)) is None:
             return NotImplemented
-        if not self._own:
-            raise ValueError(f"{ufunc.__name__} in place on a StrictArray that may share its buffer")
-        self._data.flags.writeable = True
-        try:
+        with writable(f"{ufunc.__name__} in place", [self]):
             ufunc(self._data, o._data, out=self._data, casting="same_kind")
-        finally:
-            self._data.flags.writeable = False
         return self
 
     return method

@@ -7,9 +7,26 @@ from __future__ import annotations
 
 import numpy as np
 
-from . import arrays, bessel, convolution, elementwise, factorizations, indexing, normalisation, pooling, products, reductions, sorting
+from . import (
+    arrays,
+    bessel,
+    convolution,
+    elementwise,
+    factorizations,
+    indexing,
+    normalisation,
+    optimisers,
+    pooling,
+    products,
+    recurrent,
+    reductions,
+    sorting,
+)  # fmt: skip
 
-_FILES = (arrays, elementwise, bessel, reductions, indexing, sorting, products, factorizations, normalisation, convolution, pooling)
+_FILES = (
+    arrays, elementwise, bessel, reductions, indexing, sorting, products, factorizations,
+    normalisation, convolution, pooling, recurrent, optimisers,
+)  # fmt: skip
 
 
 class NumpyKernels:

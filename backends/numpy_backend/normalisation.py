@@ -1,4 +1,4 @@
-"""softmax and its logarithms, stable for any finite input.
+"""softmax and its logarithms, stable for any finite input; the normalisation of channels, and its transpose.
 
 A row that is -inf throughout has logsumexp -inf; its softmax and logsoftmax are NaN, as in SciPy.  Nothing here warns.
 """
@@ -6,6 +6,7 @@ A row that is -inf throughout has logsumexp -inf; its softmax and logsoftmax are
 from __future__ import annotations
 
 from collections.abc import Callable
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -49,4 +50,51 @@ def logsumexp(x: Array, axis: Any, keepdims: bool) -> Array:
     return y if keepdims else np.asarray(np.add.reduce(y, axis))  # the reduced axes have length 1
 
 
-KERNELS: dict[str, Callable[..., Any]] = {"softmax": softmax, "logsoftmax": logsoftmax, "logsumexp": logsumexp}
+# -- of each channel of x (N, C, *spatial)
+def batchnorm(x: Array, scale: Array | None, bias: Array | None, eps: float) -> tuple[Array, Array, Array]:
+    with np.errstate(all="ignore"):
+        flat, dtype = _channels(x, *(v for v in (scale, bias) if v is not None))
+        m = len(flat) * flat.shape[2]
+        mean = np.add.reduce(flat, (0, 2)) / m
+        y = flat - _each(mean)  # two passes: the mean of squares less the square of the mean would lose digits
+        var = np.einsum("ncs,ncs->c", y, y) / m
+        y *= _each(_times(1 / np.sqrt(var + eps), scale))
+        if bias is not None:
+            y += _each(bias)
+        return y.reshape(x.shape).astype(dtype, copy=False), mean, var
+
+
+def batchnorm_x(dy: Array, x: Array, mean: Array, inv: Array, scale: Array | None) -> tuple[Array, Array, Array]:
+    with np.errstate(all="ignore"):
+        (flat, dtype), (g, _) = _channels(x, dy), _channels(dy, x)
+        m = len(g) * g.shape[2]
+        dx = flat - _each(mean)
+        dbias, dscale = np.add.reduce(g, (0, 2)), np.einsum("ncs,ncs->c", g, dx) * inv
+        dx *= _each(-dscale * inv / m)
+        dx += g
+        dx -= _each(dbias / m)
+        dx *= _each(_times(inv, scale))
+        return dx.reshape(x.shape).astype(dtype, copy=False), dscale.astype(dtype, copy=False), dbias.astype(dtype, copy=False)
+
+
+def _channels(x: Array, *others: Array) -> tuple[Array, Any]:
+    """x as (N, C, positions) in the dtype to compute in, and the dtype of the result; a view, in x's own order, where it can be."""
+    dtype = np.result_type(x, *others, 1.0)
+    return x.reshape(*x.shape[:2], prod(x.shape[2:])).astype(np.float32 if dtype == np.float16 else dtype, copy=False), dtype
+
+
+def _each(v: Array) -> Array:
+    return v[:, None]
+
+
+def _times(v: Array, scale: Array | None) -> Array:
+    return v if scale is None else v * scale
+
+
+KERNELS: dict[str, Callable[..., Any]] = {
+    "softmax": softmax,
+    "logsoftmax": logsoftmax,
+    "logsumexp": logsumexp,
+    "batchnorm": batchnorm,
+    "batchnorm_x": batchnorm_x,
+}

@@ -50,6 +50,11 @@ class _Line:
     def is_disjoint(self) -> bool:
         return self.stride > (self.window - 1) * self.dilation
 
+    @property
+    def is_tiled(self) -> bool:
+        """Whether each input lies in just one window."""
+        return self.is_disjoint and self.before == 0 and self.stride == self.window and self.n == self.out * self.stride
+
     def shape(self, shape: Shape) -> Shape:
         return (*shape[: self.axis], self.out, *shape[self.axis + 1 :])
 
@@ -82,9 +87,12 @@ def _fold(ufunc: np.ufunc, x: Array, line: _Line, empty: Any) -> Array:
 
 def _spread(dy: Array, line: _Line, x_shape: Shape) -> Array:
     """The transpose of _fold(np.add)."""
-    dx = np.zeros_like(dy, shape=x_shape)
+    dx = (np.empty_like if line.is_tiled else np.zeros_like)(dy, shape=x_shape)
     for ys, xs in line.taps:
-        dx[xs] += dy[ys]
+        if line.is_disjoint:
+            dx[xs] = dy[ys]
+        else:
+            dx[xs] += dy[ys]
     return dx
 
 
@@ -155,8 +163,7 @@ def _to_first(dy: Array, x: Array, y: Array, line: _Line, nan: bool) -> Array:
 
 def _to_first_apart(left: Array, x: Array, y: Array, line: _Line, nan: bool) -> Array:
     """_to_first for windows that share nothing and lie inside: assignments do, and the last tap takes what is left."""
-    is_tiled = line.stride == line.window and line.n == line.out * line.stride
-    dx = (np.empty_like if is_tiled else np.zeros_like)(x, dtype=left.dtype)
+    dx = (np.empty_like if line.is_tiled else np.zeros_like)(x, dtype=left.dtype)
     *taps, (_, last) = line.taps
     for _, xs in taps:
         hit = _hits(x[xs], y, nan)

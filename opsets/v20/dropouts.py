@@ -1,0 +1,43 @@
+"""dropout: a random choice that is the same on every backend, and replayed where a function is run again."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from autotape import kernels, operator, random
+from autotape.tape import is_recording, is_training
+from autotape.transforms import stop_gradient
+
+from ..array import where
+from ..geometry import real_number, whole_number
+
+
+def dropout(x, p=0.5, *, seed=None, drop=None):
+    """x with each element zeroed with probability p and the others divided by 1 - p.  Knet's dropout; Srivastava et al. 2014.
+
+    `seed` is a whole number that fixes the choice, the same on every backend; None draws a fresh one.  `drop` False gives x
+    itself; None drops in training (`autotape.training`), which is while a tape records unless it is said.  p = 0 gives x and
+    p = 1 zeros.  Raises ValueError for p outside [0, 1].
+    """
+    p = real_number("dropout", "p", p)
+    if not 0 <= p <= 1:  # NaN too
+        raise ValueError(f"dropout: p must be a probability from 0 to 1, got {p!r}")
+    if p == 0 or not (is_training() if drop is None else drop):
+        return x if is_recording() else stop_gradient(x)  # x itself is no constant
+    return masked_dropout(x, p, random.fresh_seed() if seed is None else whole_number("dropout", "seed", seed))
+
+
+@operator(constants="mask")
+def masked_dropout(x, p=0.5, seed=0):
+    """dropout that always drops: x / (1 - p) where a uniform number drawn from `seed` is above p, else 0."""
+    k = kernels()
+    mask = k.greater(k.uniform(seed, x.shape, np.float32), k.scalar(float(p), np.float32))  # the same choice for every dtype of x
+    return k.where(mask, k.multiply(x, k.scalar(kept_scale(p), x.dtype)), k.scalar(0, x.dtype)), mask
+
+
+@masked_dropout.backward
+def _(dy, mask, p): return where(mask, dy * kept_scale(p), 0)
+
+
+def kept_scale(p: float) -> float:
+    return 1 / (1 - float(p)) if p < 1 else 1.0  # for p = 1 nothing is kept
