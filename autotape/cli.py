@@ -1,4 +1,5 @@
-"""The command line: `autotape train lenet` trains a network, `autotape backends` lists the backends, `autotape numpy` NumPy's functions.
+"""The command line: `autotape train lenet` trains a network, `autotape backends` lists the backends,
+`autotape numpy` NumPy's functions, `autotape opsets` those of the opsets.
 
 What a user got wrong becomes one line on standard error and exit code 2; Ctrl-C gives 130.
 """
@@ -6,22 +7,25 @@ What a user got wrong becomes one line on standard error and exit code 2; Ctrl-C
 from __future__ import annotations
 
 import argparse
+import itertools
 import math
 import os
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import NoReturn
-
-import numpy as np
+from typing import Any, NoReturn
 
 import autotape
 
-from . import backend, math_mode, numpy_accounts
+from . import backend, io, math_mode, numpy_accounts, opset_tables, random, tree
 from .errors import BackendError
-from .train import InputError, data, loop, plot, save
+from .train import InputError, datasets, plot, texts
+from .train.callbacks import needs
+from .train.classify import OPTIMISERS, SCHEDULES, Classifier, Epoch
 from .train.models import MODELS
 from .train.threads import one_blas_thread
+
+SAMPLE = 300  # characters that charlm writes when it is trained
 
 
 class Parser(argparse.ArgumentParser):
@@ -67,20 +71,30 @@ def parser() -> Parser:
     listing.set_defaults(run=list_backends)
     accounts = commands.add_parser("numpy", help="say of every NumPy function whether it differentiates, as docs/numpy.md does")
     accounts.set_defaults(run=lambda args: print(numpy_accounts.page(), end=""))
+    tables = commands.add_parser("opsets", help="list every opset's functions, as docs/opsets.md does")
+    tables.set_defaults(run=lambda args: print(opset_tables.page(), end=""))
     return top
 
 
 def _add_train(command: argparse.ArgumentParser) -> None:
     add = command.add_argument
-    add("model", choices=MODELS, help="lenet: LeNet-5; mlp: three dense layers; softmax: one")
-    add("--data", choices=("digits", "mnist"), default="digits", help="1,797 bundled images of 8x8, or MNIST (default: %(default)s)")
+    add("model", choices=MODELS, help="lenet: LeNet-5; mlp: three dense layers; softmax: one; charlm: an LSTM that writes text")
+    add("--data", choices=("digits", "mnist"), help="1,797 bundled images of 8x8, or MNIST (default: digits)")
     add("--data-dir", type=Path, metavar="FOLDER", help="where MNIST's four idx files lie, gzipped or not")
+    add("--text", type=Path, metavar="FILE", help="what charlm learns to write, in UTF-8; its last tenth is to test on")
     add("--backend", default=backend.get(), metavar="NAME", help="see `autotape backends`; auto takes the fastest (default: %(default)s)")
     add("--math-mode", default=math_mode.get(), choices=math_mode.MODES, help="what may be traded for speed (default: %(default)s)")
-    add("--epochs", type=whole(1), metavar="N", help="passes over the training set; this and the next two depend on model and data")
-    add("--batch-size", type=whole(1), metavar="N", help="images per step")
-    add("--lr", type=positive, metavar="RATE", help="learning rate of the first step; it falls linearly to zero")
+    add("--epochs", type=whole(1), metavar="N", help="passes over the training set; this and the next depend on model and data")
+    add("--batch-size", type=whole(1), metavar="N", help="images, or windows of 64 characters, per step")
+    add("--optimizer", choices=OPTIMISERS, default="adam", metavar="NAME", help=f"{', '.join(OPTIMISERS)} (default: %(default)s)")
+    add("--lr", type=positive, metavar="RATE", help="learning rate (default: the optimizer's own, for adam by model and data)")
+    add(
+        "--schedule", choices=SCHEDULES, default="linear", metavar="NAME",
+        help=f"how the rate goes on: {', '.join(SCHEDULES)}; linear, cosine and warmup end at zero (default: %(default)s)",
+    )  # fmt: skip
     add("--seed", type=whole(0), default=0, metavar="N", help="for the split, the parameters and the order (default: %(default)s)")
+    add("--resume", type=Path, metavar="FOLDER", help="leave snapshots there, and go on from the newest if there is one")
+    add("--log", type=Path, metavar="FILE.csv", help="write a row for each epoch")
     add("--save", type=Path, metavar="FILE", help="write the trained parameters, as safetensors")
     add("--plot", type=Path, metavar="FILE.png", help="write a picture of loss and accuracy over the epochs")
     command.set_defaults(run=train)
@@ -97,50 +111,84 @@ def list_backends(args: argparse.Namespace) -> None:
 def train(args: argparse.Namespace) -> None:
     """Train as the arguments say: a line an epoch, then the files asked for."""
     _check_options(args)
-    model, title = MODELS[args.model], f"{args.model} on {args.data}"
+    model, data = MODELS[args.model], "text" if args.text else args.data or "digits"
+    title = f"{args.model} on {args.text.name if args.text else data}"
     chosen = {field: value for field in ("epochs", "batch_size", "lr") if (value := getattr(args, field)) is not None}
-    recipe = model.recipes[args.data]._replace(**chosen)
-    with backend.use(args.backend), math_mode.use(args.math_mode), one_blas_thread():
-        train_set, test_set = _load(args, model.side)
-        parameters = model.init(np.random.default_rng(args.seed), train_set.pixels.shape[1:])
-        print(f"{title}: {len(train_set.labels)} training and {len(test_set.labels)} test images")
-        print(f"{sum(p.size for p in parameters.values())} parameters, batch size {recipe.batch_size}, learning rate {recipe.lr:g}")
-        print(f"backend {backend.get()}, math mode {math_mode.get()}", flush=True)
-        epochs = []
-        for epoch in loop.train(model.apply, parameters, train_set, test_set, recipe, args.seed):
+    recipe = model.recipes[data]._replace(**chosen)
+    if args.lr is None and args.optimizer not in ("adam", "adamw"):
+        recipe = recipe._replace(lr=OPTIMISERS[args.optimizer]().lr)
+    with backend.use(args.backend), math_mode.use(args.math_mode), random.use(args.seed), one_blas_thread():
+        alphabet, sets = texts.read(args.text) if args.text else ("", _load(args, model.side))
+        parameters = model.init((len(alphabet),) if args.text else sets[0][0].shape[1:])
+        run = _classifier(args, f"{title}, seed {args.seed}, batch size {recipe.batch_size}", model.apply, parameters, sets, recipe)
+        kind = f"windows of {texts.WINDOW} characters" if args.text else "images"
+        print(f"{title}: {len(sets[0].labels)} training and {len(sets[1].labels)} test {kind}")
+        print(f"{sum(p.size for p in tree.leaves(parameters))} parameters, batch size {recipe.batch_size}, learning rate {run.opt.lr:g}")
+        print(f"optimizer {args.optimizer}, schedule {args.schedule}, backend {backend.get()}, math mode {math_mode.get()}", flush=True)
+        if run.training.number:
+            print(f"going on after step {run.training.number}, batch {run.training.batch} of epoch {run.training.epoch}", flush=True)
+        for epoch in run:
             print(_line(epoch, recipe.epochs), flush=True)
-            epochs.append(epoch)
+        if args.text:
+            print(texts.sample(model.apply, run.parameters, alphabet, SAMPLE))
     if args.save:
-        save.save_parameters(parameters, args.save)
+        io.save(args.save, run.parameters)
         print(f"parameters saved in {args.save}")
     if args.plot:
-        plot.curves(epochs, title, args.plot)
+        plot.curves(run.results.epochs, title, args.plot)
         print(f"curves drawn in {args.plot}")
+
+
+def _classifier(args: argparse.Namespace, *what: Any) -> Classifier:
+    how = {"optimiser": args.optimizer, "schedule": args.schedule, "log": args.log, "folder": args.resume}
+    try:
+        return Classifier(*what, **how)
+    except ValueError as e:  # a snapshot of something else, or a damaged one
+        raise InputError(f"--resume {args.resume}: {e}") from e
 
 
 def _check_options(args: argparse.Namespace) -> None:
     """Raise for a combination of options that can't work, before any work is done."""
+    if args.model == "charlm" and (args.text is None or args.data):
+        raise InputError("charlm learns from --text FILE" + ", not from images: leave out --data" * bool(args.data))
+    if args.model != "charlm" and args.text:
+        raise InputError(f"--text goes with charlm; {args.model} is for images")
     if args.data == "mnist" and args.data_dir is None:
         raise InputError("--data mnist needs --data-dir, the folder with its four idx files")
-    if args.data == "digits" and args.data_dir is not None:
+    if args.data != "mnist" and args.data_dir is not None:
         raise InputError("--data-dir goes with --data mnist; the digits are bundled")
-    if args.save and args.save == args.plot:
-        raise InputError(f"--save and --plot can't both write {args.save}")
-    if args.save:
-        save.check_destination("--save", args.save, "safetensors")
+    files = {"--save": args.save, "--plot": args.plot, "--log": args.log}
+    for (one, path), (other, same) in itertools.combinations(files.items(), 2):
+        if path and path == same:
+            raise InputError(f"{one} and {other} can't both write {path}")
+    for option, path in files.items():
+        if path:
+            _check_destination(option, path)
     if args.plot:
-        save.check_destination("--plot", args.plot, "matplotlib")
+        needs("--plot", "matplotlib", "train")
         if args.plot.suffix != ".png":
             raise InputError(f"--plot {args.plot}: the picture is a PNG, so its name must end in .png")
+    if args.resume and not (args.resume if args.resume.exists() else args.resume.parent).is_dir():
+        raise InputError(f"--resume {args.resume}: this is no folder, nor is there one to make it in")
 
 
-def _load(args: argparse.Namespace, side: int | None) -> list[data.Images]:
+def _check_destination(option: str, path: Path) -> None:
+    """Raise before any work is done if a file can't be written there."""
+    if not path.parent.is_dir():
+        raise FileNotFoundError(f"{option} {path}: there is no folder {path.parent}")
+    if path.exists() and not path.is_file():
+        raise InputError(f"{option} {path}: this is a folder or a device; name a file")
+    if not os.access(path.parent, os.W_OK):
+        raise PermissionError(f"{option} {path}: the folder {path.parent} can't be written to")
+
+
+def _load(args: argparse.Namespace, side: int | None) -> tuple[datasets.Images, datasets.Images]:
     """The training and the test set, brought to the model's side."""
-    sets = data.digits(args.seed) if args.data == "digits" else data.mnist(args.data_dir)
-    return [images if side is None else data.resized(images, side) for images in sets]
+    sets = datasets.mnist(args.data_dir) if args.data == "mnist" else datasets.digits(args.seed)
+    return sets if side is None else (datasets.resized(sets[0], side), datasets.resized(sets[1], side))
 
 
-def _line(epoch: loop.Epoch, epochs: int) -> str:
+def _line(epoch: Epoch, epochs: int) -> str:
     return (
         f"epoch {epoch.number:{len(str(epochs))}}/{epochs}  "
         f"train (running): loss {epoch.train_loss:.4f} accuracy {100 * epoch.train_accuracy:6.2f} %  "

@@ -11,13 +11,16 @@ from pathlib import Path
 import pytest
 
 BENCH = Path(__file__).resolve().parent.parent / "bench"
-PEERS = ("torch", "autograd", "mygrad")
+PEERS = ("torch", "autograd", "mygrad", "safetensors")
 TARGETS = {  # bench: its tables, and its targets that need no peer
     "tape": (6, 0),
     "train_step": (2, 0),
+    "recurrent": (6, 0),
     "memory": (3, 2),
     "transforms": (5, 2),
     "fusion": (1, 1),
+    "optimisers": (8, 0),
+    "files": (3, 0),
     "import_time": (2, 2),
 }
 
@@ -45,6 +48,6 @@ def test_quick_run(bench: str, no_peers: dict[str, str], tmp_path: Path) -> None
     for table in found["tables"]:
         assert table["title"] in run.stdout
         assert all(table["values"].values())
-    if bench in ("tape", "train_step", "memory", "transforms"):
+    if bench in ("tape", "train_step", "recurrent", "memory", "transforms", "optimisers", "files"):
         assert run.stdout.startswith("missing: ")
         assert "not measured (target" in run.stdout or bench == "memory"

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import csv
+import os
 import re
 import signal
 import subprocess
@@ -53,7 +55,7 @@ def test_the_seed_decides_everything(run):
 def test_options_reach_the_training(run):
     settings = backend.get(), math_mode.get()
     out = run("train", "softmax", "--epochs", 1, "--batch-size", 7, "--lr", 0.02, "--backend", "numpy", "--math-mode", "pedantic")[1]
-    assert "batch size 7, learning rate 0.02\nbackend numpy, math mode pedantic\n" in out and "epoch 1/1" in out
+    assert "batch size 7, learning rate 0.02\noptimizer adam, schedule linear, backend numpy, math mode pedantic\nepoch 1/1" in out
     assert (backend.get(), math_mode.get()) == settings
 
 
@@ -68,6 +70,82 @@ def test_parameters_and_curves_are_written(run, tmp_path):
         "dense.bias": ((10,), np.float32),
     }
     assert picture.read_bytes().startswith(b"\x89PNG")
+
+
+def test_optimizer_schedule_and_log(run, tmp_path):
+    log = tmp_path / "log.csv"
+    out = run("train", "softmax", "--epochs", 2, "--optimizer", "momentum", "--schedule", "cosine", "--log", log)[1]
+    assert "learning rate 0.05\noptimizer momentum, schedule cosine, " in out
+    with open(log, newline="") as file:
+        rows = list(csv.DictReader(file))
+    assert list(rows[0]) == ["step", "epoch", "loss", "lr", "train_accuracy", "test_loss", "test_accuracy"]
+    assert [r["step"] for r in rows] == ["45", "90"] and float(rows[1]["lr"]) < 1e-3
+    assert [f"{100 * float(r['test_accuracy']):.2f}" for r in rows] == [LINE.fullmatch(line)[2] for line in out.splitlines()[3:]]
+
+
+def test_an_interrupted_training_goes_on_bit_for_bit(run, tmp_path):
+    def figures(text):
+        return [re.sub(r"  \d+\.\d s", "", line) for line in text.splitlines() if line.startswith("epoch")]
+
+    arguments = ["train", "mlp", "--epochs", "6", "--seed", "3", "--log", "log.csv", "--save", "p", "--resume", "snapshots"]
+    for place in ("whole", "parts"):
+        (tmp_path / place).mkdir()
+    command, environment = [sys.executable, "-m", "autotape", *arguments], {**os.environ, "PYTHONPATH": str(ROOT)}
+    whole = subprocess.run(command, cwd=tmp_path / "whole", env=environment, capture_output=True, text=True, timeout=120)
+    assert whole.returncode == 0 and len(figures(whole.stdout)) == 6
+    restore = lambda: signal.signal(signal.SIGINT, signal.SIG_DFL)  # noqa: E731
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+    with subprocess.Popen(command, cwd=tmp_path / "parts", env=environment, preexec_fn=restore, **pipes) as process:
+        begun = ""
+        while "epoch 2/6" not in begun:
+            assert process.poll() is None
+            begun += process.stdout.readline()
+        process.send_signal(signal.SIGINT)
+        out, err = process.stdout.read(), process.stderr.read()  # communicate would pass over what readline has read ahead
+    assert process.returncode == 130 and err.endswith("\nautotape: interrupted\n") and err.count("\n") == 2
+    rest = subprocess.run(command, cwd=tmp_path / "parts", env=environment, capture_output=True, text=True, timeout=120)
+    assert re.search(r"^going on after step \d+, batch \d+ of epoch \d$", rest.stdout, re.MULTILINE)
+    assert figures(begun + out) + figures(rest.stdout) == figures(whole.stdout)
+    for file in ("log.csv", "p"):
+        assert (tmp_path / "parts" / file).read_bytes() == (tmp_path / "whole" / file).read_bytes()
+
+
+def test_another_training_does_not_go_on(run, tmp_path):
+    folder = tmp_path / "snapshots"
+    assert run("train", "softmax", "--epochs", 1, "--resume", folder)[0] == 0
+    for options, message in [
+        (["mlp"], "the snapshot is of another model: ['dense1.weight'] is float32(64, 128) here and not there"),
+        (["softmax", "--optimizer", "sgd"], "this is no state of SGD"),
+        (["softmax", "--seed", "1"], "is of softmax on digits, seed 0, batch size 32, but this is softmax on digits, seed 1, batch"),
+        (["softmax", "--batch-size", "8"], "in shuffled batches of 32, but this one is of 1438 instances in shuffled batches of 8"),
+    ]:
+        code, out, err = run("train", *options, "--resume", folder)
+        assert (code, out) == (2, "") and err.startswith(f"autotape: error: --resume {folder}: ") and message in err
+        assert err.count("\n") == 1
+    code, out, _ = run("train", "softmax", "--epochs", 2, "--resume", folder)
+    assert code == 0 and "going on after step 45, batch 45 of epoch 1\nepoch 2/2" in out
+
+
+def test_charlm_learns_and_writes(run, tmp_path):
+    text, saved = tmp_path / "text.txt", tmp_path / "p"
+    text.write_text("the tape is wound, the tape is found\n" * 60, encoding="utf-8")
+    code, out, err = run("train", "charlm", "--text", text, "--epochs", 12, "--batch-size", 8, "--lr", 0.01, "--save", saved)
+    lines = [LINE.fullmatch(line) for line in out.splitlines() if line.startswith("epoch")]
+    assert code == 0 and err == "" and len(lines) == 12 and 90 < float(lines[-1][2]) <= 100
+    assert out.startswith("charlm on text.txt: 31 training and 3 test windows of 64 characters\n") and "the tape is wound" in out
+    parameters = autotape.load(saved)
+    assert sorted(parameters) == ["dense.bias", "dense.weight", "embedding", "lstm"] and parameters["embedding"].shape == (16, 64)
+    assert parameters["lstm"].options["hidden_size"] == 256
+
+
+def test_charlm_goes_on(run, tmp_path):
+    text, options = tmp_path / "text.txt", ("--epochs", 2, "--schedule", "constant", "--batch-size", 8)
+    text.write_text("the tape is wound, the tape is found\n" * 30, encoding="utf-8")
+    whole = run("train", "charlm", "--text", text, *options)[1]
+    run("train", "charlm", "--text", text, *options, "--epochs", 1, "--resume", tmp_path / "run")
+    rest = run("train", "charlm", "--text", text, *options, "--resume", tmp_path / "run")[1]
+    assert "going on after step 2, batch 2 of epoch 1\nepoch 2/2" in rest
+    assert rest.partition("epoch 2/2")[2].partition("%  ")[0] == whole.partition("epoch 2/2")[2].partition("%  ")[0]
 
 
 def test_backends_are_listed_with_reasons(run, monkeypatch):
@@ -106,6 +184,15 @@ WRONG = {
     "plot into nowhere": (["train", "mlp", "--plot", "{tmp}/none/p.png"], "--plot {tmp}/none/p.png: there is no folder"),
     "plot as something else": (["train", "mlp", "--plot", "{tmp}/p.jpg"], "must end in .png"),
     "one file for both": (["train", "mlp", "--save", "{tmp}/p.png", "--plot", "{tmp}/p.png"], "can't both write {tmp}/p.png"),
+    "unknown optimizer": (["train", "mlp", "--optimizer", "adagard"], "adagrad"),
+    "unknown schedule": (["train", "mlp", "--schedule", "steps"], "warmup"),
+    "log into nowhere": (["train", "mlp", "--log", "{tmp}/none/log.csv"], "--log {tmp}/none/log.csv: there is no folder"),
+    "one file for log and save": (["train", "mlp", "--save", "{tmp}/p", "--log", "{tmp}/p"], "--save and --log can't both write {tmp}/p"),
+    "resume in nowhere": (["train", "mlp", "--resume", "{tmp}/none/run"], "--resume {tmp}/none/run: this is no folder, nor is there one"),
+    "charlm without a text": (["train", "charlm"], "charlm learns from --text FILE"),
+    "charlm of images": (["train", "charlm", "--text", "README.md", "--data", "digits"], "leave out --data"),
+    "a text for images": (["train", "mlp", "--text", "README.md"], "--text goes with charlm; mlp is for images"),
+    "no such text": (["train", "charlm", "--text", "{tmp}/none"], "--text {tmp}/none: there is no such file"),
     "a diverging rate": (["train", "softmax", "--lr", "1e38"], "try a learning rate below 1e+38"),
 }
 
@@ -118,11 +205,20 @@ def test_a_mistake_is_one_line(run, tmp_path, arguments, message):
     assert "epoch" not in out and not list(tmp_path.iterdir())  # found before any training, and nothing left behind
 
 
-@pytest.mark.parametrize(("option", "library"), [("--save", "safetensors"), ("--plot", "matplotlib")])
-def test_a_missing_extra_is_named_before_training(run, tmp_path, monkeypatch, option, library):
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [(b"\xff" * 1000, "this is no text in UTF-8 (invalid start byte at byte 0)"), (b"short", "holds 5 characters; it takes 660")],
+)
+def test_a_text_that_is_none(run, tmp_path, content, message):
+    (tmp_path / "text").write_bytes(content)
+    code, out, err = run("train", "charlm", "--text", tmp_path / "text")
+    assert (code, out) == (2, "") and f"--text {tmp_path / 'text'}: {message}" in err
+
+
+def test_a_missing_extra_is_named_before_training(run, tmp_path, monkeypatch):
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
-    code, out, err = run("train", "mlp", option, tmp_path / "file.png")
-    assert code == 2 and out == "" and f"{option} needs {library}" in err and "autotape[train]" in err
+    code, out, err = run("train", "mlp", "--plot", tmp_path / "file.png")
+    assert code == 2 and out == "" and "--plot needs matplotlib" in err and "autotape[train]" in err
 
 
 def test_interruption_gives_130_without_a_traceback():

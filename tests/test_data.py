@@ -1,117 +1,146 @@
-"""The data sets: what comes out, and what is said of files that are missing, cut short or something else."""
+"""Minibatches: every instance once an epoch, an order that the seed decides, and states that go on exactly."""
 
 from __future__ import annotations
 
-import gzip
-import struct
+import json
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from autotape.train import InputError
-from autotape.train.data import Images, digits, mnist, resized, shifted, stratified
+import autotape as at
+import autotape.testing  # registers the backend "strict"
+from autotape import backend, random
+from autotape.train.data import Data, minibatch
 
-TRAIN_IMAGES, TRAIN_LABELS = "train-images-idx3-ubyte", "train-labels-idx1-ubyte"
-TEST_IMAGES, TEST_LABELS = "t10k-images-idx3-ubyte", "t10k-labels-idx1-ubyte"
-
-
-def idx(array: np.ndarray) -> bytes:
-    return struct.pack(f">HBB{array.ndim}I", 0, 8, array.ndim, *array.shape) + array.astype(np.uint8).tobytes()
-
-
-IMAGES = np.random.default_rng(0).integers(0, 256, (12, 28, 28))
-LABELS = np.arange(12) % 10
+X, Y = np.arange(20, dtype=np.float32).reshape(10, 2), np.arange(10)
 
 
-@pytest.fixture
-def folder(tmp_path):
-    """A small set in MNIST's form, two of its files gzipped."""
-    (tmp_path / TRAIN_IMAGES).write_bytes(idx(IMAGES))
-    (tmp_path / f"{TRAIN_LABELS}.gz").write_bytes(gzip.compress(idx(LABELS)))
-    (tmp_path / f"{TEST_IMAGES}.gz").write_bytes(gzip.compress(idx(IMAGES[:5])))
-    (tmp_path / TEST_LABELS).write_bytes(idx(LABELS[:5]))
-    return tmp_path
+def order(batches):
+    return [int(i) for _, labels in batches for i in labels]
 
 
-def test_digits_are_the_whole_set_split_by_class():
-    train, test = digits(seed=0)
-    assert len(train.labels) + len(test.labels) == 1797
-    for images in (train, test):
-        assert images.pixels.shape[1:] == (1, 8, 8) and images.pixels.dtype == np.float32 and images.labels.dtype == np.int64
-        assert images.pixels.min() == 0 and images.pixels.max() == 1
-    counts, all_counts = np.bincount(test.labels), np.bincount(train.labels) + np.bincount(test.labels)
-    np.testing.assert_array_equal(counts, np.round(0.2 * all_counts))
+@pytest.mark.parametrize(("partial", "sizes"), [(False, [4, 4]), (True, [4, 4, 2])])
+def test_an_epoch_has_the_batches_that_its_length_says(partial, sizes):
+    data = minibatch(X, Y, 4, partial=partial)
+    batches = list(data)
+    assert len(data) == len(sizes) and [len(labels) for _, labels in batches] == sizes
+    assert order(batches) == list(range(sum(sizes)))
+    for inputs, labels in batches:
+        np.testing.assert_array_equal(inputs, X[labels])
 
 
-def test_digits_differ_by_seed_only():
-    again, first, other = digits(3)[1], digits(3)[1], digits(4)[1]
-    np.testing.assert_array_equal(first.pixels, again.pixels)
-    assert not np.array_equal(first.pixels, other.pixels)
+def test_one_array_gives_batches_and_several_give_tuples():
+    assert [b.tolist() for b in minibatch(Y, 5)] == [[0, 1, 2, 3, 4], [5, 6, 7, 8, 9]]
+    assert [len(b) for b in Data(X, Y, Y, batchsize=5)] == [3, 3]
+    assert [b.shape for b in minibatch([[1.0, 2.0]] * 4, batchsize=4)] == [(4, 2)]
 
 
-def test_stratified_parts_are_disjoint_and_complete():
-    labels = np.array([0] * 10 + [1] * 5 + [2])
-    kept, chosen = stratified(labels, 0.2, np.random.default_rng(1))
-    np.testing.assert_array_equal(np.sort(np.concatenate([kept, chosen])), np.arange(16))
-    np.testing.assert_array_equal(np.bincount(labels[chosen], minlength=3), [2, 1, 0])
+def test_each_epoch_of_a_shuffled_set_holds_everything_in_another_order():
+    data = minibatch(X, Y, 4, shuffle=True, partial=True, generator=3)
+    first, second = order(data), order(data)
+    assert sorted(first) == sorted(second) == list(range(10)) and first != second
+    again = minibatch(X, Y, 4, shuffle=True, partial=True, generator=random.Generator(3))
+    assert [order(again), order(again)] == [first, second]
 
 
-def test_resized_repeats_pixels_or_pads():
-    small = Images(np.arange(64, dtype=np.float32).reshape(1, 1, 8, 8), np.zeros(1, np.int64))
-    enlarged = resized(small, 32).pixels
-    np.testing.assert_array_equal(enlarged, np.kron(small.pixels, np.ones((4, 4), np.float32)))
-    padded = resized(Images(np.ones((1, 1, 28, 28), np.float32), small.labels), 32).pixels
-    assert padded.shape == (1, 1, 32, 32) and padded.sum() == 28 * 28 and padded[0, 0, 2, 2] == 1 and enlarged.dtype == np.float32
+def test_the_current_generator_decides_where_none_is_given():
+    def orders(seed):
+        with random.use(seed):
+            return order(minibatch(X, Y, 5, shuffle=True))
+
+    assert orders(1) == orders(1) != orders(2)
 
 
-def test_shifted_moves_all_images_of_a_batch_alike():
-    pixels = np.zeros((2, 1, 9, 9), np.float32)
-    pixels[:, :, 4, 4] = 1
-    places = {tuple(np.argwhere(shifted(pixels, 2, np.random.default_rng(seed))[:, 0])[0, 1:]) for seed in range(200)}
-    assert places == {(i, j) for i in range(2, 7) for j in range(2, 7)}
+def test_dtypes():
+    inputs, labels = next(iter(minibatch(X, Y, 5, dtype=np.float64)))
+    assert (inputs.dtype, labels.dtype) == (np.float64, Y.dtype)
+    pixels, labels = next(iter(minibatch(X.astype(np.uint8), Y, 5, dtype=(np.float32, None), shuffle=True)))
+    assert (pixels.dtype, labels.dtype) == (np.float32, Y.dtype)
 
 
-def test_mnist_reads_files_gzipped_or_not(folder):
-    train, test = mnist(folder)
-    np.testing.assert_array_equal(train.pixels, IMAGES[:, None].astype(np.float32) / 255)
-    np.testing.assert_array_equal(train.labels, LABELS)
-    assert test.pixels.shape == (5, 1, 28, 28) and test.pixels.dtype == np.float32
+def test_a_part_of_the_data_set_is_read_only():
+    inputs, _ = next(iter(minibatch(X, Y, 5)))
+    assert np.shares_memory(inputs, X) and not inputs.flags.writeable and X.flags.writeable
+    assert next(iter(minibatch(X, Y, 5, shuffle=True)))[0].flags.writeable
 
 
-def test_a_missing_folder_is_named(tmp_path):
-    with pytest.raises(FileNotFoundError, match=r"no folder .*nowhere"):
-        mnist(tmp_path / "nowhere")
+def test_floats_go_to_the_current_backend_and_labels_stay():
+    data = minibatch(X, Y, 5, shuffle=True, generator=0)
+    expected = next(iter(minibatch(X, Y, 5, shuffle=True, generator=0)))
+    with backend.use("strict"):
+        inputs, labels = next(iter(data))
+        assert isinstance(inputs, at.Tensor) and isinstance(inputs._array, backend.kernels().array) and type(labels) is np.ndarray
+        on_device = next(iter(minibatch(at.array(X), Y, 5, shuffle=True, generator=0, dtype=np.float64)))[0]
+        assert isinstance(on_device, at.Tensor) and on_device.dtype == np.float64
+        for found in (inputs, on_device):
+            np.testing.assert_array_equal(found.numpy(), expected[0])
+        np.testing.assert_array_equal(labels, expected[1])
 
 
-@pytest.mark.parametrize("name", [TRAIN_IMAGES, f"{TRAIN_LABELS}.gz", f"{TEST_IMAGES}.gz", TEST_LABELS])
-def test_a_missing_file_is_named_with_both_its_names(folder, name):
-    (folder / name).unlink()
-    plain = name.removesuffix(".gz")
-    with pytest.raises(FileNotFoundError) as e:
-        mnist(folder)
-    assert f"{folder} lacks" in str(e.value) and f"neither {plain} nor {plain}.gz" in str(e.value)
+@given(st.integers(0, 3), st.integers(0, 4), st.booleans(), st.booleans())
+def test_a_state_goes_on_exactly(epochs, position, shuffle, partial):
+    def new():
+        return minibatch(X, Y, 3, shuffle=shuffle, partial=partial, generator=5)
+
+    data = new()
+    for _ in range(epochs):
+        order(data)
+    epoch = iter(data)
+    for _ in range(min(position, len(data))):
+        next(epoch)
+    state = json.loads(json.dumps(data.state))  # plain numbers
+    rest = [order(epoch), order(data), order(data)]
+    other = new()
+    other.state = state
+    assert [order(other), order(other), order(other)] == rest
 
 
-WRONG = {
-    "empty": (TRAIN_IMAGES, b"", "begins with nothing"),
-    "text": (TRAIN_IMAGES, b"<!DOCTYPE html>", "not an idx file"),
-    "labels for images": (TRAIN_IMAGES, idx(LABELS), "begins with 00 00 08 01, not 00 00 08 03"),
-    "floats": (TRAIN_IMAGES, b"\0\0\x0d\x03" + idx(IMAGES)[4:], "not an idx file"),
-    "cut in its header": (TRAIN_IMAGES, idx(IMAGES)[:9], "truncated within its header"),
-    "cut in its data": (TRAIN_IMAGES, idx(IMAGES)[:-1], "truncated: its header promises 12x28x28 = 9408 bytes and 9407 follow"),
-    "too long": (TRAIN_IMAGES, idx(IMAGES) + b"\0", "too long"),
-    "cut gzip": (TRAIN_IMAGES, gzip.compress(idx(IMAGES))[:-100], "truncated or damaged gzip"),
-    "damaged gzip": (TRAIN_IMAGES, gzip.compress(idx(IMAGES))[:50] + bytes(9999), "truncated or damaged gzip"),
-    "another size": (TRAIN_IMAGES, idx(IMAGES[:, :8, :8]), "holds 12x8x8 pixels"),
-    "no image": (TRAIN_IMAGES, idx(IMAGES[:0]), "holds 0x28x28 pixels"),
-    "fewer labels": (TEST_LABELS, idx(LABELS[:4]), "holds 4 labels for the 5 images"),
-    "a label of 10": (TEST_LABELS, idx(np.array([1, 2, 10, 0, 0])), "holds the label 10; the classes are 0 to 9"),
-}
+def test_a_state_before_the_first_epoch():
+    data, other = minibatch(X, Y, 3, shuffle=True, generator=5), minibatch(X, Y, 3, shuffle=True, generator=6)
+    other.state = data.state
+    assert order(other) == order(data)
 
 
-@pytest.mark.parametrize(("name", "content", "message"), WRONG.values(), ids=WRONG)
-def test_a_wrong_file_is_named_with_what_is_wrong(folder, name, content, message):
-    (folder / name).write_bytes(content)
-    with pytest.raises(InputError) as e:
-        mnist(folder)
-    assert str(folder / name) in str(e.value) and message in str(e.value)
+def test_an_epoch_inside_another_leaves_it_alone():
+    data = minibatch(X, Y, 2, shuffle=True, generator=5)
+    outer = iter(data)
+    first = order([next(outer)])
+    state = outer.state
+    order(data)
+    rest = order(outer)
+    assert sorted(first + rest) == list(range(10))
+    data.state = state
+    assert order(data) == rest
+
+
+@pytest.mark.parametrize(
+    ("arguments", "options", "message"),
+    [
+        ((X, Y, 11), {}, r"10 instances don't fill one batch of 11; a smaller batchsize or partial=True"),
+        ((X[:0], 4), {"partial": True}, "0 instances don't fill"),
+        ((X, Y[:9], 4), {}, "the arrays hold 10, 9 instances"),
+        ((X, Y, 0), {}, "from 1 on, not 0"),
+        ((X, Y), {}, "from 1 on, not None"),
+        ((X, Y), {"batchsize": 2.5}, r"from 1 on, not 2\.5"),
+        ((4,), {}, "one or more arrays"),
+        ((np.float32(1), 4), {}, "an axis of instances"),
+        ((X, Y, 4), {"dtype": (np.float32,)}, "1 dtypes for 2 arrays"),
+    ],
+)
+def test_what_is_no_data_set_is_refused(arguments, options, message):
+    with pytest.raises(ValueError, match=message):
+        minibatch(*arguments, **options)
+
+
+def test_a_state_of_something_else_is_refused():
+    data = minibatch(X, Y, 4, shuffle=True)
+    with pytest.raises(ValueError, match="of 8 instances in batches of 2, but this one is of 10 instances in shuffled batches of 4"):
+        data.state = minibatch(X[:8], 2).state
+    with pytest.raises(ValueError, match="no state of a Data"):
+        data.state = {"epoch": 1}
+
+
+def test_what_it_says_of_itself():
+    assert repr(minibatch(X, Y, 4, shuffle=True)) == "Data(10 instances in shuffled batches of 4)"

@@ -760,3 +760,20 @@ def test_27_watch_makes_a_pending_value_real_and_a_fused_away_source_raises():
                 z = v20.conv4(w, X4) + B4
                 loss = (v20.relu(z) ** 2).sum()
             close(u.gradient(loss, z).numpy(), 2 * np.maximum(z.numpy(), 0))
+
+
+def test_11_a_change_in_place_is_seen_by_nobody_who_took_the_value():
+    def lower(array):
+        k = backend.kernels()
+        k.update_sgd(array, array, k.ones(array.shape, array.dtype), 1.0, 1.0, 0.0)
+
+    for name in ("numpy", "strict"):
+        with backend.use(name):
+            p = at.Param(np.ones((2, 3)))
+            taken = [p.T, p.reshape((3, 2)), p[0], at.stop_gradient(p), p.value]
+            version = p.version
+            p.change(lower)
+            assert p.version == version + 1 and (p.numpy() == 0).all()
+            for t in taken:
+                values = backend.kernels().to_numpy(t._array if isinstance(t, at.Tensor) else t)
+                assert (values == 1).all()

@@ -1,125 +1,193 @@
-"""The data sets: the bundled UCI digits, and MNIST from a folder of idx files.
-
-A set is two `Images`, one to train on and one to test on.
-"""
+"""Minibatches: a data set in parts of one size, in another order at every epoch, and able to go on where it was."""
 
 from __future__ import annotations
 
-import gzip
-import io
-import math
-import struct
-import zlib
-from importlib import resources
-from pathlib import Path
-from typing import NamedTuple
+import operator
+from collections.abc import Iterator, Sequence
+from typing import Any
 
 import numpy as np
 
-from . import InputError
+from .. import backend, random
+from ..tensor import Tensor, asarray
 
-CLASSES = 10
-IDX_UBYTE = 8  # the idx code of unsigned bytes
-GZIP_MAGIC = b"\x1f\x8b"
-
-
-class Images(NamedTuple):
-    """Images with their labels."""
-
-    pixels: np.ndarray  # (N, 1, height, width) float32 in [0, 1]
-    labels: np.ndarray  # (N,) int64, 0 to 9
-
-    def take(self, indices: np.ndarray) -> Images:
-        """The images at `indices`, an integer array."""
-        return Images(self.pixels[indices], self.labels[indices])
+State = dict[str, Any]
+Kind = tuple[int, int, bool, bool]  # instances, batchsize, whether it shuffles, and whether the last batch may be smaller
 
 
-def digits(seed: int, test_share: float = 0.2) -> tuple[Images, Images]:
-    """The 1,797 UCI digits of 8x8 pixels as (train, test): a stratified draw, the same for the same seed."""
-    packed = resources.files(__package__).joinpath("digits.csv.gz").read_bytes()
-    table = np.loadtxt(io.BytesIO(gzip.decompress(packed)), delimiter=",", dtype=np.float32)
-    images = Images(table[:, :-1].reshape(-1, 1, 8, 8) / 16, table[:, -1].astype(np.int64))
-    train, test = stratified(images.labels, test_share, np.random.default_rng(seed))
-    return images.take(train), images.take(test)
+class Data:
+    """Batches of an array, or tuples of batches of several arrays of one length; each iteration over it is an epoch.
 
+        data = minibatch(x, y, 32, shuffle=True)
+        for inputs, labels in data: ...
 
-def stratified(labels: np.ndarray, share: float, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
-    """Two disjoint arrays of indices into `labels` that hold all of them: the second has `share` of each class, rounded."""
-    chosen = np.zeros(labels.shape, bool)
-    for label in np.unique(labels):
-        members = rng.permutation(np.flatnonzero(labels == label))
-        chosen[members[: round(share * len(members))]] = True
-    return np.flatnonzero(~chosen), np.flatnonzero(chosen)
+    arrays: (N, ...) each; N along the first axis.  batchsize: also as the last positional argument.  shuffle: each epoch in
+    another order, drawn from generator: a Generator, a seed, or None for one split off the current generator.  partial: the
+    last batch may be smaller; else what does not fill one is left out (of a shuffled set, others each epoch).  dtype: of
+    the arrays of floats; or a sequence with one for each array, where None keeps an array's own.
 
-
-def mnist(folder: Path) -> tuple[Images, Images]:
-    """MNIST, or a set of its form, as (train, test) from the four idx files in `folder`, each gzipped or not.
-
-    Raises FileNotFoundError for a missing folder or file and InputError for a file that isn't what its name says.
+    A batch of floats is an ndarray on the numpy backend, read-only where it is a part of the array itself, and elsewhere a
+    Tensor of the backend in force when it is drawn; batches of other arrays (labels, indices) stay ndarrays, those of
+    Tensors Tensors.  Raises ValueError for arrays of several lengths, and for fewer instances than one batch takes.
     """
-    if not folder.is_dir():
-        raise FileNotFoundError(f"there is no folder {folder}: --data-dir names the one with MNIST's four idx files")
-    return _idx_pair(folder, "train"), _idx_pair(folder, "t10k")
+
+    def __init__(
+        self,
+        *arrays: Any,
+        batchsize: int | None = None,
+        shuffle: bool = False,
+        partial: bool = False,
+        dtype: Any = None,
+        generator: random.Generator | int | None = None,
+    ) -> None:
+        if batchsize is None and arrays and isinstance(arrays[-1], (int, np.integer)):
+            *arrays, batchsize = arrays  # type: ignore[assignment]
+        self.batchsize = _batchsize(batchsize)
+        self.arrays = tuple(x if isinstance(x, Tensor) else asarray(x) if _is_on_a_device(x) else np.asarray(x) for x in arrays)
+        self.instances = _common_length(self.arrays)
+        if self.instances < (1 if partial else self.batchsize):
+            instead = "" if partial else "; a smaller batchsize or partial=True would do"
+            raise ValueError(f"minibatch: {self.instances} instances don't fill one batch of {self.batchsize}{instead}")
+        self.partial = partial
+        self.dtypes = _dtypes(dtype, self.arrays)
+        self.generator = _generator(generator) if shuffle else None
+        self._epochs = 0
+        self._latest: Epoch | None = None
+        self._goes_on: Epoch | None = None
+
+    def __len__(self) -> int:
+        """The number of batches in an epoch."""
+        return -(-self.instances // self.batchsize) if self.partial else self.instances // self.batchsize
+
+    def __iter__(self) -> Epoch:
+        """A new epoch; or the rest of the one that was going on in the state just set."""
+        if self._goes_on is None:
+            self._epochs += 1
+            self._latest = Epoch(self, self._epochs, 0, None if self.generator is None else self.generator.seed())
+        else:
+            self._latest, self._goes_on = self._goes_on, None
+        return self._latest
+
+    def __repr__(self) -> str:
+        return f"Data({_outline(*self._kind[:3])})"
+
+    @property
+    def _kind(self) -> Kind:
+        return self.instances, self.batchsize, self.generator is not None, self.partial
+
+    @property
+    def state(self) -> State:
+        """Where the epoch begun last is, as plain numbers to save; when it is set, the next iteration goes on from there."""
+        return Epoch(self, 0, 0, None).state if self._latest is None else self._latest.state
+
+    @state.setter
+    def state(self, state: State) -> None:
+        self.check(state)
+        if self.generator is not None:
+            self.generator.state = state["generator"]
+        self._epochs = state["epoch"]
+        self._latest = None
+        self._goes_on = Epoch(self, state["epoch"], state["position"], state["seed"]) if state["epoch"] else None
+
+    def check(self, state: State) -> None:
+        """Raise ValueError unless the state is one of such a data set."""
+        kind = _kind_of(state)
+        if kind[:3] != self._kind[:3]:
+            raise ValueError(f"the state of a data set of {_outline(*kind[:3])}, but this one is of {_outline(*self._kind[:3])}")
+        if kind != self._kind:
+            raise ValueError(f"the state of a data set with partial={kind[3]}, but this one has partial={self.partial}")
 
 
-def _idx_pair(folder: Path, part: str) -> Images:
-    image_file = find(folder, f"{part}-images-idx3-ubyte")
-    label_file = find(folder, f"{part}-labels-idx1-ubyte")
-    pixels, labels = read_idx(image_file, 3), read_idx(label_file, 1)
-    if pixels.shape[1:] != (28, 28) or not len(pixels):
-        raise InputError(f"{image_file}: holds {_times(pixels.shape)} pixels; MNIST's images are Nx28x28, N above 0")
-    if len(pixels) != len(labels):
-        raise InputError(f"{label_file}: holds {len(labels)} labels for the {len(pixels)} images of {image_file.name}")
-    if labels.max() >= CLASSES:
-        raise InputError(f"{label_file}: holds the label {labels.max()}; the classes are 0 to {CLASSES - 1}")
-    return Images(pixels[:, None].astype(np.float32) / 255, labels.astype(np.int64))
+minibatch = Data
 
 
-def find(folder: Path, name: str) -> Path:
-    """The file `name` or `name`.gz in `folder`."""
-    for path in (folder / name, folder / f"{name}.gz"):
-        if path.is_file():
-            return path
-    raise FileNotFoundError(f"{folder} lacks a file: neither {name} nor {name}.gz is there")
+class Epoch(Iterator[Any]):
+    """One iteration over a Data.  number: from 1; position: how many batches it has given."""
+
+    def __init__(self, data: Data, number: int, position: int, seed: int | None) -> None:
+        self.data, self.number, self.position, self.seed = data, number, position, seed
+        self._order = None if seed is None else random.Generator(seed).permutation(data.instances)
+
+    def __next__(self) -> Any:
+        start = self.position * self.data.batchsize
+        if self.position >= len(self.data):
+            raise StopIteration
+        self.position += 1
+        index = slice(start, min(start + self.data.batchsize, self.data.instances))
+        parts = [_part(x, index) if self._order is None else x[self._order[index]] for x in self.data.arrays]
+        batches = tuple(_batch(part, dtype) for part, dtype in zip(parts, self.data.dtypes, strict=True))
+        return batches if len(batches) > 1 else batches[0]
+
+    @property
+    def state(self) -> State:
+        """What Data.state is set to for the rest of this epoch, and those after it."""
+        data, generator = self.data, self.data.generator
+        kind = {"instances": data.instances, "batchsize": data.batchsize, "partial": data.partial}
+        drawn = None if generator is None else generator.state
+        return {"epoch": self.number, "position": self.position, "seed": self.seed, "generator": drawn, **kind}
 
 
-def read_idx(path: Path, ndim: int) -> np.ndarray:
-    """The uint8 array with `ndim` axes that an idx file (Y. LeCun's MNIST format), gzipped or not, holds."""
-    content = path.read_bytes()
-    if content.startswith(GZIP_MAGIC):
-        try:
-            content = gzip.decompress(content)
-        except (EOFError, OSError, zlib.error) as e:
-            raise InputError(f"{path}: a truncated or damaged gzip file ({e})") from e
-    start, magic = 4 + 4 * ndim, struct.pack(">HBB", 0, IDX_UBYTE, ndim)
-    if not content.startswith(magic):
-        begins = content[:4].hex(" ") or "nothing"
-        raise InputError(f"{path}: not an idx file of {ndim}-d bytes: it begins with {begins}, not {magic.hex(' ')}")
-    if len(content) < start:
-        raise InputError(f"{path}: truncated within its header, which takes {start} bytes")
-    shape = struct.unpack(f">{ndim}I", content[4:start])
-    data = np.frombuffer(content, np.uint8, offset=start)
-    size = math.prod(shape)
-    if data.size != size:
-        what = "truncated" if data.size < size else "too long"
-        raise InputError(f"{path}: {what}: its header promises {_times(shape)} = {size} bytes and {data.size} follow")
-    return data.reshape(shape)
+def _part(x: Any, index: slice) -> Any:
+    """A view that can't be written to: a change would be one of the data set."""
+    part = x[index]
+    if isinstance(part, np.ndarray):
+        part.flags.writeable = False
+    return part
 
 
-def _times(shape: tuple[int, ...]) -> str:
-    return "x".join(map(str, shape))
+def _batch(x: Any, dtype: Any) -> Any:
+    """A part of an array as the user gets it."""
+    if isinstance(x, Tensor):
+        return x if dtype is None or x.dtype == dtype else x.astype(dtype)
+    x = x if dtype is None else x.astype(dtype, copy=False)
+    return asarray(x) if x.dtype.kind in "fc" and backend.kernels().array is not np.ndarray else x
 
 
-def resized(images: Images, side: int) -> Images:
-    """The images enlarged by the largest whole factor that fits into side x side, each pixel repeated, and padded with zeros around."""
-    pixels, height = images.pixels, images.pixels.shape[-1]
-    pixels = pixels.repeat(side // height, axis=-1).repeat(side // height, axis=-2)
-    spare = side - pixels.shape[-1]
-    around = (spare // 2, spare - spare // 2)
-    return Images(np.pad(pixels, ((0, 0), (0, 0), around, around)), images.labels)
+def _is_on_a_device(x: Any) -> bool:
+    return not isinstance(x, np.ndarray) and isinstance(x, backend.kernels().array)
 
 
-def shifted(pixels: np.ndarray, most: int, rng: np.random.Generator) -> np.ndarray:
-    """A batch of images rolled by at most `most` pixels each way, which teaches a network that place doesn't matter."""
-    rows, columns = (int(n) for n in rng.integers(-most, most + 1, 2))
-    return np.roll(pixels, (rows, columns), axis=(-2, -1))
+def _batchsize(given: Any) -> int:
+    try:
+        size = operator.index(given)
+    except TypeError:
+        size = 0
+    if size < 1:
+        raise ValueError(f"minibatch: the batchsize is a whole number from 1 on, not {given!r}: minibatch(x, y, 32)")
+    return size
+
+
+def _common_length(arrays: Sequence[Any]) -> int:
+    if not arrays or any(x.ndim == 0 for x in arrays):
+        raise ValueError("minibatch: it takes one or more arrays with an axis of instances, then the batchsize: minibatch(x, y, 32)")
+    lengths = [len(x) for x in arrays]
+    if len(set(lengths)) > 1:
+        raise ValueError(f"minibatch: the arrays hold {', '.join(map(str, lengths))} instances; they must hold as many each")
+    return lengths[0]
+
+
+def _dtypes(dtype: Any, arrays: Sequence[Any]) -> list[Any]:
+    """For each array the dtype to convert to, or None."""
+    if not isinstance(dtype, (tuple, list)):
+        return [None if dtype is None or x.dtype.kind not in "fc" else np.dtype(dtype) for x in arrays]
+    if len(dtype) != len(arrays):
+        raise ValueError(f"minibatch: {len(dtype)} dtypes for {len(arrays)} arrays")
+    return [None if d is None else np.dtype(d) for d in dtype]
+
+
+def _generator(given: random.Generator | int | None) -> random.Generator:
+    if isinstance(given, random.Generator):
+        return given
+    return random.current().split(1)[0] if given is None else random.Generator(given)
+
+
+def _outline(instances: int, batchsize: int, shuffled: bool) -> str:
+    return f"{instances} instances in {'shuffled ' * shuffled}batches of {batchsize}"
+
+
+def _kind_of(state: Any) -> Kind:
+    """Of the Data that a state was taken from."""
+    try:
+        return state["instances"], state["batchsize"], state["generator"] is not None, state["partial"]
+    except (TypeError, KeyError):
+        raise ValueError(f"this is no state of a Data: {state!r:.80}") from None

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from .loop import Epoch
-from .save import atomically
+from ..io import atomically
+from .classify import Epoch
 
 
 def curves(epochs: Sequence[Epoch], title: str, path: Path) -> None:
