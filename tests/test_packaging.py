@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parent.parent
-SOURCES = [path for folder in ("autotape", "backends", "opsets", "tests", "bench") for path in sorted((ROOT / folder).rglob("*.py"))]
+FOLDERS = ("autotape", "backends", "opsets", "tests", "bench", "examples")
+SOURCES = [path for folder in FOLDERS for path in sorted((ROOT / folder).rglob("*.py"))]
 
 
 @pytest.mark.parametrize("path", SOURCES, ids=lambda path: str(path.relative_to(ROOT)))
