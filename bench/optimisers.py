@@ -65,7 +65,7 @@ def agree(torch: Any) -> None:
                 p.grad = torch.tensor(g)
             their.step()
         for p, peer in zip(params, peers, strict=True):
-            np.testing.assert_allclose(p.numpy(), peer.detach().numpy(), rtol=1e-4, atol=1e-5, err_msg=name)
+            np.testing.assert_allclose(p.numpy(), peer.detach().numpy(), rtol=1e-5, atol=1e-6, err_msg=name)
 
 
 def contenders(name: str, torch: Any, shapes: Any) -> dict[str, harness.Call]:

@@ -68,7 +68,7 @@ def agree(nets: dict[str, Any]) -> None:
     for name, net in nets.items():
         its_loss, its_gradients = net.gradients()
         np.testing.assert_allclose(net.infer(), y, atol=1e-4, rtol=0, err_msg=f"result of {name}")
-        np.testing.assert_allclose(its_loss, loss, rtol=1e-3, atol=1e-2, err_msg=f"loss of {name}")
+        np.testing.assert_allclose(its_loss, loss, rtol=1e-4, atol=1e-3, err_msg=f"loss of {name}")
         for g, want in zip(its_gradients, gradients, strict=True):
             np.testing.assert_allclose(g, want, atol=1e-4 * np.abs(want).max(), rtol=0, err_msg=f"gradient of {name}")
 
