@@ -202,6 +202,8 @@ BATCHED: dict[str, Callable[..., Array | None]] = {}
 
 
 def form(*names: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Declare the batched form of these kernels."""
+
     def declare(f: Callable[..., Any]) -> Callable[..., Any]:
         BATCHED.update(dict.fromkeys(names, f))
         return f

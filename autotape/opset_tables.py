@@ -44,6 +44,7 @@ def table(opset: str) -> str:
 
 
 def row(opset: str, f: Callable[..., Any], names: list[str]) -> str:
+    """The line of one function, under all its names."""
     op = OPERATORS.get(f"{opset}.{f.__name__}")
     op = op if op is not None and op.front is f else None
     parameters = list(inspect.signature(f).parameters.values()) if op is None else op.parameters

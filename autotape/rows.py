@@ -56,6 +56,7 @@ class Rows:
         return Rows(indices, rows, self.shape)
 
     def copy(self) -> Rows:
+        """The same, sharing memory with nothing."""
         return Rows(self.indices.copy(), backend.kernels().copy(self.rows), self.shape)
 
     def __len__(self) -> int:

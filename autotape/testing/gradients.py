@@ -166,6 +166,7 @@ class Slope:
 
 
 def of_gradient(grad: np.ndarray, curve: Curve) -> Slope:
+    """What a gradient says of the slope along a curve."""
     def worst() -> str:
         found: Iterator[Any] = itertools.islice(np.ndindex(grad.shape), SHOWN)
         return worst_of((index, float(grad[index]), curve.along(unit(grad.shape, index)).slope()) for index in found)
@@ -174,6 +175,7 @@ def of_gradient(grad: np.ndarray, curve: Curve) -> Slope:
 
 
 def of_jvp(tangents: Arrays, curve: Curve) -> Slope:
+    """What a jvp along a curve's direction says of it."""
     def worst() -> str:
         found = ((k, i, dy, s) for k, (dy, s) in enumerate(zip(tangents, curve.slopes(), strict=True)) for i in np.ndindex(dy.shape))
         return worst_of((f"{i} of result {k}", float(dy[i]), float(s[i])) for k, i, dy, s in found)
@@ -237,6 +239,7 @@ def worst_of(elements: Any) -> str:
 
 
 def unit(shape: tuple[int, ...], index: tuple[int, ...]) -> np.ndarray:
+    """1 at index, else 0."""
     e = np.zeros(shape)
     e[index] = 1
     return e
@@ -251,6 +254,7 @@ def direction(rng: np.random.Generator, like: Any) -> np.ndarray:
 
 
 def floating(leaf: Any) -> bool:
+    """Whether a leaf is differentiated here: a float, or an array of them."""
     return type(leaf) is float or (hasattr(leaf, "dtype") and np.dtype(leaf.dtype).kind == "f")
 
 
@@ -264,6 +268,7 @@ def leaf_names(arg: Any, path: str) -> list[str]:
 
 
 def children(arg: Any) -> list[tuple[Any, str]]:
+    """The subtrees of a node, each with the text that reaches it."""
     if isinstance(arg, dict):
         return [(child, f"[{key!r}]") for key, child in arg.items()]
     if isinstance(arg, (list, tuple)):

@@ -112,6 +112,7 @@ def contract() -> dict[str, dict[str, str]]:
 
 
 def unwrap(x: Any, kernel: str, parameter: str) -> np.ndarray:
+    """The array behind a StrictArray.  Raises TypeError for anything else."""
     if type(x) is not StrictArray:
         raise TypeError(f"{kernel}: {parameter} is not a StrictArray but {type(x).__name__}")
     return x._data
