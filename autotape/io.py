@@ -10,6 +10,8 @@ from __future__ import annotations
 
 import dataclasses
 import errno
+import functools
+import inspect
 import json
 import math
 import os
@@ -38,6 +40,7 @@ C = TypeVar("C", bound=type)
 
 KEY, VERSION = "autotape", 1  # the entry of the metadata, and the version of what stands in it
 DEEPEST = 100  # levels of a tree
+MOST_COLLISIONS = 10_000  # keys of a dict that share their hashes with others; many more make it take hours
 
 
 def save(path: str | os.PathLike[str], tree: Any) -> None:
@@ -46,11 +49,15 @@ def save(path: str | os.PathLike[str], tree: Any) -> None:
     A tree is made of dicts, lists, tuples, registered classes (`at.io.register`), and leaves: NumPy arrays and scalars, Tensors,
     Params, arrays of a backend, None, bool, int, float, complex, str, bytes, dtypes.  An array, Tensor or Param that stands in
     several places is written once, and is one object again when loaded.  Raises TypeError for anything else, naming its place, and
-    ValueError for a tree of more than 100 levels or one that holds itself.
+    ValueError for a tree of more than 100 levels, one that holds itself, or an array of text that was never filled, and OSError for
+    a file that can't be written.
     """
-    writer = _Writer()
-    structure = json.dumps({"version": VERSION, "tree": writer.node(tree, ())}, separators=(",", ":"))
-    with atomically(Path(path)) as file:
+    path, writer = _path(path, "at.save"), _Writer()
+    try:
+        structure = json.dumps({"version": VERSION, "tree": writer.node(tree, ())}, separators=(",", ":"))
+    except RecursionError as e:
+        raise ValueError(f"at.save: the tree or one of its keys goes deeper than {DEEPEST} levels") from e
+    with atomically(path) as file:
         tensor_file.write(file, writer.arrays, {KEY: structure})
 
 
@@ -59,9 +66,10 @@ def load(path: str | os.PathLike[str], only: Any = None) -> Any:
 
     only: a key, or a tuple of keys from the top of the tree down; what stands there is returned, and no other array is read.
     Arrays are C-contiguous.  Another program's safetensors file gives a dict of its arrays.  Raises FileFormatError for a file that
-    is damaged or holds what it can't take, KeyError where `only` leads nowhere, ImportError where a dtype needs ml_dtypes.
+    is damaged or holds what it can't take, KeyError where `only` leads nowhere, ImportError where a dtype needs ml_dtypes, and
+    OSError for a file that isn't there or can't be read.
     """
-    with _opened(path) as reader:
+    with _opened(path, "at.load") as reader:
         builder, structure = _Builder(reader), _structure(reader)
         if only is not None:
             return _part(builder, structure, only if isinstance(only, tuple) else (only,), path)
@@ -80,15 +88,25 @@ class Content(NamedTuple):
 
 
 def contents(path: str | os.PathLike[str]) -> Any:
-    """The tree in a file with a Content in place of each array, and what was packed in place of instances of classes; reads no array."""
-    with _opened(path) as reader:
+    """The tree in a file with a Content in place of each array, and what was packed in place of instances of classes; reads no array.
+
+    Raises as `load` does.
+    """
+    with _opened(path, "at.io.contents") as reader:
         return _Lister(reader).value(_structure(reader), ())
 
 
+def _path(path: str | os.PathLike[str], function: str) -> Path:
+    try:
+        return Path(path)
+    except TypeError:
+        raise TypeError(f"{function}: the first argument is a file's path, text or a Path, not {_short(path)}") from None
+
+
 @contextmanager
-def _opened(path: str | os.PathLike[str]) -> Iterator[Reader]:
+def _opened(path: str | os.PathLike[str], function: str) -> Iterator[Reader]:
     """The file, for as long as the block lasts; what is found wrong with it names it."""
-    path = Path(path)
+    path = _path(path, function)
     try:
         if path.exists() and not path.is_file():
             raise FileFormatError("this is a folder or a device, not a file")
@@ -115,11 +133,11 @@ def atomically(path: Path) -> Iterator[BinaryIO]:
     temporary = path.with_name(f".{path.name[:40]}.{os.urandom(4).hex()}.tmp")
     try:
         with open(temporary, "xb") as file:
+            if path.exists():
+                shutil.copymode(path, temporary)  # before there is anything to read
             yield file
             file.flush()
             os.fsync(file.fileno())
-        if path.exists():
-            shutil.copymode(path, temporary)
         os.replace(temporary, path)
     except BaseException as e:
         temporary.unlink(missing_ok=True)
@@ -162,6 +180,8 @@ def register(
     dataclasses are made without a call of __init__.  Classes known to at.tree.register are saved as the list of their children and
     need unpack(list).  Raises TypeError where a function is missing, ValueError if the name is another class's.
     """
+    if not isinstance(cls, type) or not isinstance(name, (str, type(None))):
+        raise TypeError(f"at.io.register takes a class, and a text for its name, but got {_short(cls)} and {_short(name)}")
     by_default, name = _by_default(cls), name or cls.__name__
     pack, unpack = pack or by_default[0], unpack or by_default[1]
     if pack is None or unpack is None:
@@ -181,16 +201,22 @@ def _by_default(cls: type) -> tuple[Callable[[Any], Any] | None, Callable[[Any],
     """The pack and unpack of a class for which none are given."""
     if issubclass(cls, tuple) and hasattr(cls, "_fields"):
         names, make = cls._fields, getattr(cls, "_make")  # noqa: B009  mypy knows no _make
-        return lambda x: x._asdict(), lambda fields: make(_values(cls, names, fields))
+        return lambda x: x._asdict(), lambda fields: make(_values(names, fields))
     if dataclasses.is_dataclass(cls):
         names = tuple(f.name for f in dataclasses.fields(cls))
-        return lambda x: {name: getattr(x, name) for name in names}, lambda fields: _dataclass(cls, names, _values(cls, names, fields))
+        return lambda x: _fields(x, names), lambda fields: _dataclass(cls, names, _values(names, fields))
     return (lambda x: list(_nodes[cls][0](x))) if cls in _nodes else None, None
 
 
-def _values(cls: type, names: Sequence[str], fields: Any) -> list[Any]:
+def _fields(x: Any, names: Sequence[str]) -> dict[str, Any]:
+    if missing := [name for name in names if not hasattr(x, name)]:
+        raise TypeError(f"the field {missing[0]!r} of this {type(x).__name__} has no value: set it before saving")
+    return {name: getattr(x, name) for name in names}
+
+
+def _values(names: Sequence[str], fields: Any) -> list[Any]:
     if not isinstance(fields, dict) or fields.keys() != set(names):
-        found = list(fields) if isinstance(fields, dict) else type(fields).__name__
+        found = _short(list(fields)) if isinstance(fields, dict) else type(fields).__name__
         raise ValueError(f"its fields are {list(names)}, but the file has {found}")
     return [fields[name] for name in names]
 
@@ -214,7 +240,7 @@ class _Writer:
 
     def node(self, x: Any, where: Where, depth: int = 0) -> Any:
         cls = type(x)
-        if x is None or cls is bool or cls is str:
+        if x is None or cls is bool:
             return x
         if (plain := _PLAIN.get(cls)) is not None:
             return plain(x)
@@ -229,10 +255,16 @@ class _Writer:
         if depth > DEEPEST:
             raise ValueError(f"at.save: {_place(where[:3])}... goes deeper than {DEEPEST} levels, or holds itself")
         if (known := _classes.get(type(x))) is not None:
-            return ["object", known.name, self.node(known.pack(x), where, depth)]
+            return ["object", known.name, self.node(self.packed(known, x, where), where, depth)]
         if type(x) is dict:
             return ["dict", *([self.key(k, where), self.node(v, (*where, k), depth)] for k, v in x.items())]
         return [type(x).__name__, *(self.node(v, (*where, i), depth) for i, v in enumerate(x))]
+
+    def packed(self, known: _Class, x: Any, where: Where) -> Any:
+        try:
+            return known.pack(x)
+        except TypeError as e:
+            raise TypeError(f"at.save: {_place(where)}: {e}") from e
 
     def key(self, k: Any, where: Where) -> Any:
         if not _is_key(k):
@@ -245,7 +277,7 @@ class _Writer:
             return ["dtype", dtype_text(x)]
         if isinstance(x, type) and issubclass(x, np.generic) and np.dtype(x).type is x:
             return ["type", dtype_text(np.dtype(x))]
-        if isinstance(x, np.generic):
+        if isinstance(x, np.generic) and x.dtype.type is type(x):  # no subclass, which would not come back
             return ["scalar", dtype_text(x.dtype), bytes(data_of(np.asarray(x))).hex()]
         if (known := self.seen.get(id(x))) is not None:
             return known[1]
@@ -266,11 +298,18 @@ def _float(x: float) -> Any:
     return x if math.isfinite(x) else ["float", struct.pack(">d", x).hex()]
 
 
+def _text(x: str) -> Any:
+    parts = _PAIR.split(x)
+    return x if len(parts) == 1 else ["text", *parts]
+
+
+_PAIR = re.compile(r"(?<=[\ud800-\udbff])(?=[\udc00-\udfff])")  # JSON takes two surrogates in a row for one character
 _PLAIN: dict[type, Callable[[Any], Any]] = {
+    str: _text,
     int: lambda x: x if x.bit_length() <= 64 else ["int", hex(x)],
     float: _float,
     complex: lambda x: ["complex", _float(x.real), _float(x.imag)],
-    np.str_: lambda x: ["str_", x[:]],  # str(x), and an array of it, would lose zeros at its end
+    np.str_: lambda x: ["str_", _text(x[:])],  # str(x), and an array of it, would lose zeros at its end
     np.bytes_: lambda x: ["bytes_", x.hex()],
 }
 
@@ -293,12 +332,15 @@ def _source(x: Any) -> tuple[str, Source]:
 
 
 def _advice(x: Any) -> str:
+    if isinstance(x, (type, np.ufunc, functools.partial)) or inspect.isroutine(x):
+        return "leave it out, and put it back after loading"
     if hasattr(x, "__array__") or hasattr(x, "__dlpack__"):
         return "make it a NumPy array, or tell at.io.register how its class is saved"
-    if isinstance(x, type) or callable(x):
-        return "leave it out, and put it back after loading"
-    by_field = dataclasses.is_dataclass(x) or hasattr(x, "_fields")
-    return f"at.io.register({type(x).__name__}) lets it be" if by_field else "tell at.io.register how its class is saved and loaded"
+    if dataclasses.is_dataclass(x) or hasattr(x, "_fields"):
+        return f"at.io.register({type(x).__name__}) lets it be saved"
+    if hasattr(type(x), "state"):
+        return "save its state, and set that after loading"
+    return "tell at.io.register how its class is saved and loaded"
 
 
 def _is_key(k: Any) -> bool:
@@ -315,7 +357,10 @@ def _place(where: Where) -> str:
 
 
 def _short(x: Any) -> str:
-    text = " ".join(repr(x).split())
+    try:
+        text = " ".join(repr(x).split())
+    except Exception:
+        text = object.__repr__(x)  # somebody's own may raise, as a dataclass's does where a field has no value
     return text if len(text) <= 80 else text[:77] + "..."
 
 
@@ -369,7 +414,10 @@ class _Builder:
             case ["list" | "tuple", *nodes]:
                 return dict(enumerate(nodes))
             case ["dict", *pairs] if all(isinstance(pair, list) and len(pair) == 2 for pair in pairs):
-                found = {self.key(k, where): child for k, child in pairs}
+                keys = [self.key(k, where) for k, _ in pairs]
+                if len(keys) - len({*map(hash, keys)}) > MOST_COLLISIONS:
+                    self.bad(where, "has too many keys of the same hash")
+                found = {k: child for k, (_, child) in zip(keys, pairs, strict=True)}
                 return found if len(found) == len(pairs) else self.bad(where, "has a key twice")
             case ["dict", *_]:
                 self.bad(where, "is no dict of keys and values")
@@ -429,11 +477,18 @@ def _part(builder: _Builder, node: Any, only: Where, path: Any) -> Any:
     """The subtree to which the keys lead."""
     for i, key in enumerate(only):
         children = builder.children(node, only[:i])
-        if key not in children:
+        if not _has(children, key):
             there = f"has the keys {_short(list(children))}" if children else "has none"
             raise KeyError(f"{path} holds no {_place(only[: i + 1])}: {_place(only[:i])} {there}")
         node = children[key]
     return builder.value(node, only)
+
+
+def _has(children: dict[Any, Any], key: Any) -> bool:
+    try:
+        return key in children
+    except TypeError:  # a list, say
+        raise TypeError(f"at.load: only is a key or a tuple of keys, and {_short(key)} is no key") from None
 
 
 def _bytes_of(x: np.ndarray[Any, Any]) -> bytes:
@@ -466,10 +521,13 @@ def _float_of(node: Any) -> float:
     raise ValueError("no float")
 
 
-def _text_of(text: Any) -> np.str_:
-    if not isinstance(text, str):
-        raise TypeError("no text")
-    return np.str_(text)
+def _text_of(node: Any) -> str:
+    match node:
+        case str():
+            return node
+        case ["text", *parts]:
+            return "".join(parts)
+    raise TypeError("no text")
 
 
 def _scalar_of(text: str, digits: str) -> Any:
@@ -491,7 +549,8 @@ _READERS: dict[str, Callable[..., Any]] = {
     "int": _int_of,
     "float": lambda text: _float_of(["float", text]),
     "complex": lambda real, imag: complex(_float_of(real), _float_of(imag)),
-    "str_": _text_of,
+    "text": lambda *parts: _text_of(["text", *parts]),
+    "str_": lambda node: np.str_(_text_of(node)),
     "bytes_": lambda digits: np.bytes_(_hex(digits)),
     "dtype": dtype_of,
     "type": lambda text: dtype_of(text).type,

@@ -35,7 +35,7 @@ ML_DTYPES = {
 TEXTS = NUMPY | ML_DTYPES  # of the format's dtypes, as dtype_text gives them
 CODES = {text: code for code, text in TEXTS.items()}
 ITEMSIZES = {code: int(text[2:]) for code, text in NUMPY.items()} | {code: 2 if code == "BF16" else 1 for code in ML_DTYPES}
-_DTYPE = re.compile(r"\|[biu]1|[<>][iu][248]|[<>]f[248]|[<>]c(8|16)|[<>]U\d{1,8}|\|S\d{1,8}|[<>][mM]8(\[\d{0,9}[a-zA-Z]+\])?")
+_DTYPE = re.compile(r"\|[biu]1|[<>][iu][248]|[<>]f[248]|[<>]c(8|16)|[<>]U\d{1,8}|\|S\d{1,8}|[<>][mM]8(\[([1-9]\d{0,8})?[a-zA-Z]+\])?")
 
 
 class Entry(NamedTuple):
@@ -62,7 +62,7 @@ def dtype_text(dtype: np.dtype[Any]) -> str:
     """The text that `dtype_of` reads; TypeError for a dtype that a file can't hold."""
     text = dtype.name if dtype.name in CODES else dtype.str
     if text not in CODES and not _DTYPE.fullmatch(text):
-        raise TypeError(f"a safetensors file has no place for dtype {dtype}")
+        raise TypeError(f"a safetensors file has no place for dtype {dtype}: take another dtype, or a list")
     return text
 
 
@@ -93,7 +93,7 @@ def element(dtype: np.dtype[Any]) -> tuple[str, Shape]:
 
 def little(dtype: np.dtype[Any]) -> np.dtype[Any]:
     """The dtype in the file's byte order; where that is the machine's it is the native dtype, as a memoryview wants it."""
-    return np.dtype(dtype.newbyteorder("<").str) if dtype.isbuiltin != 2 else dtype  # 2: of another package, in the machine's order
+    return np.dtype(dtype.newbyteorder("<").str) if dtype.isbuiltin != 2 else np.dtype(dtype.type)  # 2: of another package; native
 
 
 # ---------------------------------------------------------------- writing
@@ -119,8 +119,12 @@ def write(file: BinaryIO, arrays: Mapping[str, Source], metadata: Mapping[str, s
 
 
 def data_of(x: np.ndarray[Any, Any]) -> Any:
-    """The bytes of an array as the format has them: C order, little-endian."""
+    """The bytes of an array as the format has them: C order, little-endian.  ValueError for text that was never filled."""
     x = np.asarray(x, little(x.dtype), order="C")
+    if x.dtype.kind == "b":
+        x = x.view(np.uint8) != 0  # NumPy takes any byte but 0 for True
+    if not _has_characters(x):
+        raise ValueError(f"at.save: an array {x.shape} of dtype {x.dtype} holds numbers that are no characters: fill it first")
     return x.reshape(-1).view(np.uint8).data if x.nbytes else b""
 
 
@@ -133,10 +137,12 @@ class Reader:
     def __init__(self, file: BufferedReader, size: int) -> None:
         """size: the whole file's, in bytes."""
         self._file = file
-        length = int.from_bytes(self._exactly(8, "the length of its header"), "little")
-        if length > min(size - 8, LARGEST_HEADER):
-            limit = f"the file has {size:,}" if length > size - 8 else f"the format allows {LARGEST_HEADER:,}"
-            raise FileFormatError(f"its header would take {length:,} bytes, but {limit}")
+        length = int.from_bytes(self._exactly(8, "its first 8 bytes, which give the length of its header"), "little")
+        said = f"its header would take {length:,} bytes"
+        if length > LARGEST_HEADER:
+            raise FileFormatError(f"this is no safetensors file: {said}, but the format allows {LARGEST_HEADER:,}")
+        if length > size - 8:
+            raise FileFormatError(f"it is cut short, or no safetensors file: {said}, but the file has {size:,}")
         header = parsed(self._exactly(length, "its header"), "header")
         self._data = 8 + length
         self.metadata, self.entries = _checked(header, size - self._data)
@@ -169,7 +175,7 @@ class Reader:
     def _fill(self, x: np.ndarray[Any, Any], name: str, start: int) -> None:
         self._file.seek(self._data + start)
         if (got := self._file.readinto(x.data)) != len(x):
-            raise FileFormatError(f"tensor {name!r} ends after {got:,} of {len(x):,} bytes")
+            raise FileFormatError(f"tensor {name[:80]!r} ends after {got:,} of {len(x):,} bytes")
 
     def _exactly(self, n: int, what: str) -> bytes:
         found = self._file.read(n)
@@ -249,6 +255,11 @@ def _brief(shape: Sequence[int]) -> str:
 def _check_values(x: np.ndarray[Any, Any], name: str) -> None:
     """Refuse bytes that NumPy would take for granted and stumble over later."""
     if x.dtype.kind == "b" and x.view(np.uint8).max() > 1:
-        raise FileFormatError(f"tensor {name!r} of booleans has other bytes than 0 and 1")
-    if x.dtype.kind == "U" and x.reshape(-1).view("<u4").max() > sys.maxunicode:
-        raise FileFormatError(f"tensor {name!r} of text has numbers that are no characters")
+        raise FileFormatError(f"tensor {name[:80]!r} of booleans has other bytes than 0 and 1")
+    if not _has_characters(x):
+        raise FileFormatError(f"tensor {name[:80]!r} of text has numbers that are no characters")
+
+
+def _has_characters(x: np.ndarray[Any, Any]) -> bool:
+    """Whether a C-contiguous array is of no text, or of text that Python can hold."""
+    return x.dtype.kind != "U" or not x.nbytes or bool(x.reshape(-1).view("<u4").max() <= sys.maxunicode)

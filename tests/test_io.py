@@ -139,9 +139,12 @@ def scalars() -> st.SearchStrategy[Any]:
     )
 
 
+WORTH_TRYING = ["..", "/etc/passwd", "__metadata__", "a.b", "~1", "", "\ud83d\ude00"]
+
+
 def plain() -> st.SearchStrategy[Any]:
     """What may also be a dict's key."""
-    text = st.text(st.characters(exclude_categories=())) | st.sampled_from(["..", "/etc/passwd", "__metadata__", "a.b", "~1", ""])
+    text = st.text(st.characters(exclude_categories=())) | st.sampled_from(WORTH_TRYING)
     whole = st.integers(-(2**64) + 1, 2**64 - 1)
     return st.none() | st.booleans() | whole | floats() | st.complex_numbers() | text | scalars()
 
@@ -197,6 +200,24 @@ def test_an_array_comes_back_with_all_its_bits(path, x):
     assert same(x, y) and y.flags.c_contiguous and y.flags.writeable
 
 
+@pytest.mark.parametrize("text", ["\ud83d\ude00", "\ude00\ud83d", "a\ud83d\ude00\ud83d\ude00b", "\ud83d", "\U0001f600"], ids=ascii)
+def test_surrogates_stay_apart(path, text):
+    tree = {text: [text, np.str_(text)], "\U0001f600": None}
+    assert same(again(tree, path), tree)
+
+
+def test_any_byte_but_0_is_a_true_boolean(path):
+    x = np.frombuffer(b"\0\1\2\xff", bool).reshape(2, 2).T
+    assert same(again([x, x[1:, 1:]], path), [np.array([[False, True], [True, True]]), np.array([[True]])])
+
+
+def test_text_that_was_never_filled_is_refused(path):
+    at.save(path, "old")
+    with pytest.raises(ValueError, match=r"at.save: an array \(2, 1\) of dtype <U1 holds numbers that are no characters"):
+        at.save(path, [np.ones(2), np.frombuffer(b"a\0\0\0\xff\xff\xff\xff", "<U1").reshape(2, 1)])
+    assert at.load(path) == "old" and list(path.parent.iterdir()) == [path]
+
+
 def test_bfloat16_and_its_like(path):
     ml_dtypes = pytest.importorskip("ml_dtypes")
     names = ["bfloat16", "float8_e4m3fn", "float8_e5m2", "float8_e4m3fnuz", "float8_e5m2fnuz", "float8_e8m0fnu"]
@@ -204,6 +225,8 @@ def test_bfloat16_and_its_like(path):
     tree += [ml_dtypes.bfloat16(1.5), np.dtype(ml_dtypes.bfloat16), ml_dtypes.bfloat16]
     assert same(tree, again(tree, path))
     assert io.contents(path)[0] == ("array", (3, 2), "bfloat16")
+    swapped = tree[0].astype(tree[0].dtype.newbyteorder("S"))
+    assert same(again(swapped, path), tree[0])
 
 
 def test_without_ml_dtypes_the_extra_is_named(path, monkeypatch):
@@ -306,6 +329,9 @@ def test_registering_what_cannot_be_is_refused():
         io.register(set, pack=sorted)
     with pytest.raises(ValueError, match=r"'test.Point' is the name of .*test_io.Point already: give another name"):
         io.register(set, "test.Point", sorted, set)
+    for args in (("Net 1",), (Point(1, 2),), (Point, 5), (Net, len, Net)):
+        with pytest.raises(TypeError, match=r"at.io.register takes a class, and a text for its name, but got"):
+            io.register(*args)
     register(type("Point", (), {"__module__": Point.__module__}), pack=vars, unpack=dict)  # as a notebook's cell that runs again does
     register(Point)
 
@@ -314,10 +340,30 @@ def test_registering_what_cannot_be_is_refused():
 
 loop: list[Any] = []
 loop.append(loop)
+unset: Any = object.__new__(Frozen)
+
+
+@dataclasses.dataclass
+class Unset:
+    a: int = dataclasses.field(init=False)
+
+
+class Block:
+    def __call__(self, x):
+        return x
+
+
 UNSAVABLE = {
     "set": ({"a": [{1}]}, TypeError, r"tree\['a'\]\[0\]: can't save \{1\}, a builtins.set: tell at.io.register"),
     "function": ([len], TypeError, r"tree\[0\]: can't save .*len.*leave it out"),
     "class": ([int], TypeError, "leave it out"),
+    "class of arrays": ([np.ndarray], TypeError, "leave it out"),
+    "partial": (functools.partial(np.sum, axis=0), TypeError, "leave it out"),
+    "ufunc": (np.add, TypeError, "leave it out"),
+    "object that can be called": ({"net": Block()}, TypeError, r"tree\['net'\]: can't save .*Block: tell at.io.register how"),
+    "generator": (at.random.Generator(0), TypeError, "can't save Generator.*: save its state, and set that after loading"),
+    "field without a value": ([unset], TypeError, r"at.save: tree\[0\]: the field 'w' of this Frozen has no value"),
+    "object that can't be shown": (Unset(), TypeError, r"can't save <.*Unset object .*: at.io.register\(Unset\) lets it be saved"),
     "object": ((object(),), TypeError, "tell at.io.register"),
     "object array": (np.array([None]), TypeError, "tree: a safetensors file has no place for dtype object"),
     "structured array": (np.zeros(2, "i4,f4"), TypeError, "no place for dtype"),
@@ -325,9 +371,12 @@ UNSAVABLE = {
     "masked array": (np.ma.zeros(2), TypeError, "make it a NumPy array"),
     "subclass of dict": (collections.defaultdict(list), TypeError, "tell at.io.register"),
     "subclass of float": (type("Metres", (float,), {})(1), TypeError, "Metres"),
+    "subclass of float64": (type("Metres", (np.float64,), {})(1), TypeError, r"can't save .*1.0.*, a .*Metres"),
+    "subclass of str_": ({type("Name", (np.str_,), {})("a"): 1}, TypeError, r"can't save .*'a'.*, a .*Name"),
     "bytes as key": ({b"k": 1}, TypeError, r"tree has the key b'k': keys are text, numbers"),
     "param as key": ({at.Param(1.0): 1}, TypeError, "tree has the key Param"),
     "itself": (loop, ValueError, r"tree\[0\]\[0\]\[0\]\.\.\. goes deeper than 100 levels, or holds itself"),
+    "deep key": ({functools.reduce(lambda k, _: (k,), range(2000), 1): 1}, ValueError, "one of its keys goes deeper than 100 levels"),
 }
 
 
@@ -414,6 +463,12 @@ def test_a_file_keeps_its_mode_and_its_links(path, tmp_path):
     assert stat.S_IMODE((tmp_path / "new").stat().st_mode) == 0o666 & ~umask()
 
 
+def test_a_secret_file_is_secret_while_it_is_written(path):
+    path.touch(0o600)
+    with io.atomically(path) as file:
+        assert stat.S_IMODE(os.fstat(file.fileno()).st_mode) == 0o600
+
+
 def umask() -> int:
     os.umask(old := os.umask(0))
     return old
@@ -431,6 +486,13 @@ def test_a_destination_that_is_no_file_is_refused(path, tmp_path):
         at.load(path)
     with pytest.raises(FileNotFoundError):
         at.load(tmp_path / "none")
+
+
+@pytest.mark.parametrize("path", [None, 3, b"file", {"w": 1.0}])
+def test_a_path_that_is_none_is_refused(path):
+    for name, call in (("at.save", functools.partial(at.save, tree=1)), ("at.load", at.load), ("at.io.contents", io.contents)):
+        with pytest.raises(TypeError, match=rf"{name}: the first argument is a file's path, text or a Path, not {re.escape(repr(path))}"):
+            call(path)
 
 
 # ---------------------------------------------------------------- parts
@@ -466,6 +528,13 @@ def test_only_what_is_asked_for_is_read(path, monkeypatch):
 def test_a_part_that_is_not_there_is_named(path, only, message):
     at.save(path, {"w": np.ones(2), "l": [1, 2]})
     with pytest.raises(KeyError, match=message):
+        at.load(path, only=only)
+
+
+@pytest.mark.parametrize("only", [["l"], ("l", [0]), ("l", (0, [])), {}], ids=repr)
+def test_a_part_named_by_no_key_is_refused(path, only):
+    at.save(path, {"l": [1, 2]})
+    with pytest.raises(TypeError, match=r"at.load: only is a key or a tuple of keys, and .* is no key"):
         at.load(path, only=only)
 
 
@@ -527,11 +596,13 @@ def nested(*head: str) -> Any:
 
 F4 = ("F32", [1], 0, 4)
 BAD_BYTES = {
-    "empty": (b"", "ends within the length of its header"),
-    "no header": (bytes(7), "ends within the length of its header"),
+    "empty": (b"", "ends within its first 8 bytes, which give the length of its header"),
+    "no header": (bytes(7), "ends within its first 8 bytes"),
     "header of nothing": (bytes(8), "header is not the JSON"),
-    "a pickle": (b"\x80\x04\x95" + bytes(20), "its header would take .* bytes, but the file has 23"),
-    "a huge header": (b"\xff" * 8 + b"{}", "its header would take 18,446,744,073,709,551,615 bytes, but the file has 10"),
+    "a pickle": (b"\x80\x04\x95\x20" + bytes(20), "this is no safetensors file: its header would take 546,636,928 bytes"),
+    "a text": (b"epoch,loss\n1,2.5\n", "this is no safetensors file"),
+    "a huge header": (b"\xff" * 8 + b"{}", "its header would take 18,446,744,073,709,551,615 bytes, but the format allows 100,000,000"),
+    "a header beyond the end": ((9).to_bytes(8, "little") + b"{}", "cut short, .*: its header would take 9 bytes, but the file has 10"),
     "another encoding": ((4).to_bytes(8, "little") + "{}".encode("utf-16-le"), "not the JSON"),
     "broken text": ((4).to_bytes(8, "little") + b'{"\xff"', "not the JSON"),
 }  # fmt: skip
@@ -597,6 +668,7 @@ BAD_TREES = {
     "text": (tree(["array", "a", "<U1"]), "holds no array of <U1"),
     "an object's dtype": (tree(["array", "a", "|O"]), r"'\|O' is no dtype that a file holds"),
     "a structured dtype": (tree(["array", "a", "i4,f4"]), "is no dtype that a file holds"),
+    "a date of no length": (tree(["dtype", "<M8[0s]"]), "is no dtype that a file holds"),  # conversion to it ends the process
     "a gigantic dtype": (tree(["dtype", "<U999999999"]), "is no dtype that a file holds"),
     "a wrong date": (tree(["dtype", "<M8[cows]"]), "is no dtype that a file holds"),
     "bytes of floats": (tree(["bytes", "a"]), "tensor 'a' can't be loaded as bytes: bytes are of uint8 and one axis, not float32"),
@@ -627,6 +699,8 @@ BAD_TREES = {
     "a scalar object": (tree(["scalar", "|O", "00" * 8]), "is no dtype that a file holds"),
     "a scalar of no text": (tree(["scalar", ["<f8"], 5]), "is described by"),
     "a text of a list": (tree(["str_", ["a"]]), "no text"),
+    "a text of numbers": (tree(["text", 1, 2]), "is described by"),
+    "many fields": (tree(["object", "test.Layer", ["dict", *([str(i), 1] for i in range(1000))]]), r"but the file has .{77}\.\.\.$"),
 }  # fmt: skip
 
 
@@ -657,6 +731,15 @@ def test_a_bad_structure_is_refused(path, structure, message):
 def refused(path: Path, message: str) -> None:
     with pytest.raises(FileFormatError, match=f"(?s)^{re.escape(str(path))}: .*{message}"):
         at.load(path)
+
+
+def test_keys_made_to_collide_are_refused_at_once(path):
+    keys = [complex(-sys.hash_info.imag * i, i) for i in range(1, 12_001)]  # a dict of 100,000 of them takes minutes
+    assert len({*map(hash, keys)}) == 1
+    write(path, {}, structure=tree(["dict", *([["complex", k.real, k.imag], 1] for k in keys)]))
+    refused(path, "tree has too many keys of the same hash")
+    wide = {2.0**i: i for i in range(-1074, 1024)}
+    assert len({*map(hash, wide)}) == 61 and same(again(wide, path), wide)
 
 
 def test_text_beyond_unicode_is_refused(path):
