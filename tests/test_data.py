@@ -82,7 +82,7 @@ def test_floats_go_to_the_current_backend_and_labels_stay():
 @given(st.integers(0, 3), st.integers(0, 4), st.booleans(), st.booleans())
 def test_a_state_goes_on_exactly(epochs, position, shuffle, partial):
     def new():
-        return minibatch(X, Y, 3, shuffle=shuffle, partial=partial, generator=5)
+        return minibatch(X, Y, 3, shuffle=shuffle, partial=np.bool_(partial), generator=5)
 
     data = new()
     for _ in range(epochs):
@@ -124,6 +124,13 @@ def test_an_epoch_inside_another_leaves_it_alone():
         ((X, Y, 0), {}, "from 1 on, not 0"),
         ((X, Y), {}, "from 1 on, not None"),
         ((X, Y), {"batchsize": 2.5}, r"from 1 on, not 2\.5"),
+        ((X, Y), {"batchsize": True}, "from 1 on, not True"),
+        ((X, Y, 2.5), {}, r"from 1 on, not 2\.5"),
+        ((X, Y, "5"), {}, "from 1 on, not '5'"),
+        ((iter(Y),), {}, "from 1 on, not <"),
+        ((iter(Y), 4), {}, "an axis of instances"),
+        ((X, Y, 4), {"batchsize": 2}, "an axis of instances"),
+        (((X, Y), 4), {}, r"minibatch, which takes several arrays as minibatch\(x, y, 32\): setting an array element"),
         ((4,), {}, "one or more arrays"),
         ((np.float32(1), 4), {}, "an axis of instances"),
         ((X, Y, 4), {"dtype": (np.float32,)}, "1 dtypes for 2 arrays"),
@@ -138,8 +145,42 @@ def test_a_state_of_something_else_is_refused():
     data = minibatch(X, Y, 4, shuffle=True)
     with pytest.raises(ValueError, match="of 8 instances in batches of 2, but this one is of 10 instances in shuffled batches of 4"):
         data.state = minibatch(X[:8], 2).state
-    with pytest.raises(ValueError, match="no state of a Data"):
-        data.state = {"epoch": 1}
+    incomplete = {name: value for name, value in data.state.items() if name != "seed"}
+    for state in ({"epoch": 1}, incomplete, None):
+        with pytest.raises(ValueError, match="no state of a Data"):
+            data.state = state
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"batch_size": 4}, "minibatch: the option 'batch_size' is unknown; there are batchsize, shuffle,"),
+        ({"batchsize": 4, "shuffel": True}, "minibatch: the option 'shuffel' is unknown"),
+        ({"batchsize": 4, "shuffle": True, "generator": np.random.default_rng(0)}, "minibatch: generator is an autotape.random.Generator"),
+        ({"batchsize": 4, "shuffle": True, "generator": 2.5}, r"a seed or None, not float 2\.5"),
+    ],
+)
+def test_wrong_options_are_named(options, message):
+    with pytest.raises(TypeError, match=message):
+        minibatch(X, Y, **options)
+
+
+def test_a_size_may_be_any_whole_number():
+    for size in (5, np.int64(5), np.uint8(5), np.array(5)):
+        assert minibatch(X, Y, size).batchsize == minibatch(X, Y, batchsize=size).batchsize == 5
+
+
+def test_the_state_of_an_epoch_at_its_end_goes_on_with_the_next():
+    data, other = minibatch(Y, 5, shuffle=True, generator=1), minibatch(Y, 5, shuffle=True, generator=2)
+    list(data)
+    other.state = data.state
+    assert [len(list(other)) for _ in "abc"] == [0, 2, 2]
+
+
+def test_tracked_tensors_are_parts_that_differentiate():
+    for shuffle in (False, True):
+        gradient = at.grad(lambda x: sum(np.sum(part * part) for part in minibatch(x, 2, shuffle=shuffle)))  # noqa: B023
+        np.testing.assert_array_equal(gradient(np.arange(4.0)), [0, 2, 4, 6])
 
 
 def test_what_it_says_of_itself():

@@ -57,12 +57,21 @@ def test_stratified_parts_are_disjoint_and_complete():
     np.testing.assert_array_equal(np.bincount(labels[chosen], minlength=3), [2, 1, 0])
 
 
+@pytest.mark.parametrize("share", [-0.2, 1.5, np.nan])
+def test_a_share_is_from_0_to_1(share):
+    with pytest.raises(ValueError, match="the share to test on is from 0 to 1, not"):
+        digits(0, share)
+    assert [len(images.labels) for images in digits(0, 0.0)] == [1797, 0]
+
+
 def test_resized_repeats_pixels_or_pads():
     small = Images(np.arange(64, dtype=np.float32).reshape(1, 1, 8, 8), np.zeros(1, np.int64))
     enlarged = resized(small, 32).pixels
     np.testing.assert_array_equal(enlarged, np.kron(small.pixels, np.ones((4, 4), np.float32)))
     padded = resized(Images(np.ones((1, 1, 28, 28), np.float32), small.labels), 32).pixels
     assert padded.shape == (1, 1, 32, 32) and padded.sum() == 28 * 28 and padded[0, 0, 2, 2] == 1 and enlarged.dtype == np.float32
+    with pytest.raises(ValueError, match="images of 8x8 pixels don't fit into 4x4"):
+        resized(small, 4)
 
 
 def test_shifted_moves_all_images_of_a_batch_alike():
@@ -78,7 +87,7 @@ def test_shifted_moves_all_images_of_a_batch_alike():
 
 
 def test_mnist_reads_files_gzipped_or_not(folder):
-    train, test = mnist(folder)
+    train, test = mnist(str(folder))
     np.testing.assert_array_equal(train.pixels, IMAGES[:, None].astype(np.float32) / 255)
     np.testing.assert_array_equal(train.labels, LABELS)
     assert test.pixels.shape == (5, 1, 28, 28) and test.pixels.dtype == np.float32

@@ -76,6 +76,25 @@ def test_params():
         assert type(param0(2).value) is StrictArray
 
 
+def test_param_hands_options_to_its_init():
+    with random.use(2):
+        w, v = param(300, 200, init=gaussian, mean=3.0, std=2.0, dtype=np.float64), param(300, 200, gain=5.0)
+    close([w.numpy().mean(), w.numpy().std()], [3, 2], rtol=0.02)
+    close(np.abs(v.numpy()).max(), 5 * math.sqrt(6 / 500), rtol=1e-3)
+    with pytest.raises(TypeError, match=r"xavier_uniform\(\) got an unexpected keyword argument 'std'"):
+        param(3, 4, std=2.0)
+
+
+@pytest.mark.parametrize("make", [xavier_uniform, xavier_normal, gaussian, bilinear, param, param0])
+def test_dims_are_lengths_of_axes(make):
+    for n in [(3, 4), 2.5, "a", None, np.ones(3)]:
+        with pytest.raises(TypeError, match=f"{make.__name__}: the length of each axis is an argument of its own, a whole number, not "):
+            make(n)
+    with pytest.raises(ValueError, match=rf"{make.__name__}: the length of an axis is not negative, but of \(3, 3, -1\) one is"):
+        make(3, 3, -1)
+    assert make(np.int64(3), 3, 2).shape == (3, 3, 2)
+
+
 def test_bilinear_windows():
     close(bilinear(1, 1, 4)[0, 0], [0.25, 0.75, 0.75, 0.25])
     close(bilinear(1, 1, 3)[0, 0], [0.5, 1, 0.5])
@@ -87,6 +106,8 @@ def test_bilinear_windows():
     for dims in [(3, 2, 4, 4), (3, 3), ()]:
         with pytest.raises(ValueError, match=r"bilinear: the shape is \(K, K, \*window\), not \("):
             bilinear(*dims)
+    with pytest.raises(TypeError, match="bilinear: dtype must be of floats, not int64"):
+        bilinear(1, 1, 4, dtype=np.int64)
 
 
 @pytest.mark.parametrize("factor", [2, 3])

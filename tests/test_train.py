@@ -8,10 +8,12 @@ import numpy as np
 import pytest
 
 from autotape import random
-from autotape.train.classify import OPTIMISERS, SCHEDULES, Classifier, evaluate
+from autotape.train.classify import OPTIMISERS, SCHEDULES, Classifier, Epoch, evaluate
 from autotape.train.datasets import digits, resized
 from autotape.train.models import MODELS, Recipe
+from autotape.train.plot import curves
 from autotape.train.progress import bar
+from autotape.train.texts import WINDOW, read, sample
 from autotape.train.threads import one_blas_thread
 
 
@@ -77,6 +79,31 @@ def test_every_schedule_learns(schedule):
 def test_a_diverging_training_stops_and_says_what_to_do():
     with pytest.raises(FloatingPointError, match=r"at step \d+, batch \d+ of epoch 1: try a learning rate below 1e\+38"):
         list(classifier("softmax", Recipe(2, 32, 1e38)))
+
+
+def test_a_picture_s_title_may_hold_dollars(tmp_path):
+    pytest.importorskip("matplotlib")
+    curves([Epoch(1, 0.5, 0.5, 0.4, 0.6, 1.0)], r"charlm on $\frac$.txt", tmp_path / "curves.png")
+    assert (tmp_path / "curves.png").read_bytes().startswith(b"\x89PNG")
+
+
+@pytest.mark.parametrize("text", ["a\0b", "\U0010ffff\U0001f600e\u0301", "\ufeff\u2028\x85\x0c", "x"])
+def test_a_text_s_windows_are_its_characters(tmp_path, text):
+    text = text * 700
+    (tmp_path / "text").write_bytes(text.encode())
+    alphabet, sets = read(tmp_path / "text")
+    assert alphabet == "".join(sorted(set(text)))
+    for windows, rest in zip(sets, (text, text[round(0.9 * len(text)) :]), strict=True):
+        for codes, start in ((windows.characters, 0), (windows.labels, 1)):
+            assert codes.shape[1] == WINDOW and codes.dtype == np.int64
+            assert "".join(alphabet[c] for c in codes.ravel()) == rest[start : start + codes.size]
+
+
+def test_a_sample_has_no_character_that_the_model_excludes(monkeypatch):
+    scores = np.array([-np.inf, 0.0, -np.inf, 0.0, -np.inf])
+    for draw, character in ((0.0, "a"), (0.4999, "a"), (0.5, "c"), (1 - 2**-53, "c")):
+        monkeypatch.setattr(random, "uniform", lambda: draw)  # noqa: B023
+        assert sample(lambda p, x: np.tile(scores[None, :, None], (1, 1, x.shape[1])), None, "\nabcd", 2) == 2 * character
 
 
 def test_one_blas_thread_is_for_the_block_alone():

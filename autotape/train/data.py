@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 
 from .. import backend, random
-from ..tensor import Tensor, asarray
+from ..errors import annotated
+from ..tensor import Tensor, asarray, describe
 
 State = dict[str, Any]
 Kind = tuple[int, int, bool, bool]  # instances, batchsize, whether it shuffles, and whether the last batch may be smaller
@@ -28,7 +29,8 @@ class Data:
 
     A batch of floats is an ndarray on the numpy backend, read-only where it is a part of the array itself, and elsewhere a
     Tensor of the backend in force when it is drawn; batches of other arrays (labels, indices) stay ndarrays, those of
-    Tensors Tensors.  Raises ValueError for arrays of several lengths, and for fewer instances than one batch takes.
+    Tensors Tensors.  Raises ValueError for arrays of several lengths, and for fewer instances than one batch takes; TypeError for
+    an option that is unknown.
     """
 
     def __init__(
@@ -39,16 +41,19 @@ class Data:
         partial: bool = False,
         dtype: Any = None,
         generator: random.Generator | int | None = None,
+        **unknown: NoReturn,
     ) -> None:
-        if batchsize is None and arrays and isinstance(arrays[-1], (int, np.integer)):
+        for name in unknown:
+            raise TypeError(f"minibatch: the option {name!r} is unknown; there are batchsize, shuffle, partial, dtype and generator")
+        if batchsize is None and arrays and np.ndim(arrays[-1]) == 0:
             *arrays, batchsize = arrays  # type: ignore[assignment]
         self.batchsize = _batchsize(batchsize)
-        self.arrays = tuple(x if isinstance(x, Tensor) else asarray(x) if _is_on_a_device(x) else np.asarray(x) for x in arrays)
+        self.arrays = tuple(map(_array, arrays))
         self.instances = _common_length(self.arrays)
         if self.instances < (1 if partial else self.batchsize):
             instead = "" if partial else "; a smaller batchsize or partial=True would do"
             raise ValueError(f"minibatch: {self.instances} instances don't fill one batch of {self.batchsize}{instead}")
-        self.partial = partial
+        self.partial = bool(partial)
         self.dtypes = _dtypes(dtype, self.arrays)
         self.generator = _generator(generator) if shuffle else None
         self._epochs = 0
@@ -77,7 +82,10 @@ class Data:
 
     @property
     def state(self) -> State:
-        """Where the epoch begun last is, as plain numbers to save; when it is set, the next iteration goes on from there."""
+        """Where the epoch begun last is, as plain numbers to save; when it is set, the next iteration goes on from there.
+
+        That is the rest of its epoch: of one that has given its last batch, none, and the iteration after it is a new one.
+        """
         return Epoch(self, 0, 0, None).state if self._latest is None else self._latest.state
 
     @state.setter
@@ -143,17 +151,23 @@ def _batch(x: Any, dtype: Any) -> Any:
     return asarray(x) if x.dtype.kind in "fc" and backend.kernels().array is not np.ndarray else x
 
 
-def _is_on_a_device(x: Any) -> bool:
-    return not isinstance(x, np.ndarray) and isinstance(x, backend.kernels().array)
+def _array(x: Any) -> Any:
+    """What a user gave, as an array or a Tensor that can be indexed."""
+    if isinstance(x, Tensor):
+        return x
+    try:
+        return asarray(x) if isinstance(x, backend.kernels().array) and not isinstance(x, np.ndarray) else np.asarray(x)
+    except ValueError as e:  # lists of several lengths
+        raise annotated(e, "minibatch, which takes several arrays as minibatch(x, y, 32)") from e
 
 
 def _batchsize(given: Any) -> int:
     try:
-        size = operator.index(given)
+        size = 0 if isinstance(given, bool) else operator.index(given)
     except TypeError:
         size = 0
     if size < 1:
-        raise ValueError(f"minibatch: the batchsize is a whole number from 1 on, not {given!r}: minibatch(x, y, 32)")
+        raise ValueError(f"minibatch: the batchsize is a whole number from 1 on, not {given!r:.80}: minibatch(x, y, 32)")
     return size
 
 
@@ -178,7 +192,10 @@ def _dtypes(dtype: Any, arrays: Sequence[Any]) -> list[Any]:
 def _generator(given: random.Generator | int | None) -> random.Generator:
     if isinstance(given, random.Generator):
         return given
-    return random.current().split(1)[0] if given is None else random.Generator(given)
+    try:
+        return random.current().split(1)[0] if given is None else random.Generator(given)
+    except TypeError:
+        raise TypeError(f"minibatch: generator is an autotape.random.Generator, a seed or None, not {describe(given)}") from None
 
 
 def _outline(instances: int, batchsize: int, shuffled: bool) -> str:
@@ -187,7 +204,6 @@ def _outline(instances: int, batchsize: int, shuffled: bool) -> str:
 
 def _kind_of(state: Any) -> Kind:
     """Of the Data that a state was taken from."""
-    try:
-        return state["instances"], state["batchsize"], state["generator"] is not None, state["partial"]
-    except (TypeError, KeyError):
-        raise ValueError(f"this is no state of a Data: {state!r:.80}") from None
+    if not isinstance(state, dict) or state.keys() != {"epoch", "position", "seed", "generator", "instances", "batchsize", "partial"}:
+        raise ValueError(f"this is no state of a Data: {state!r:.80}")
+    return state["instances"], state["batchsize"], state["generator"] is not None, state["partial"]

@@ -8,6 +8,7 @@ from __future__ import annotations
 import gzip
 import io
 import math
+import os
 import struct
 import zlib
 from importlib import resources
@@ -39,7 +40,10 @@ class Images(NamedTuple):
 
 
 def digits(seed: int, test_share: float = 0.2) -> tuple[Images, Images]:
-    """The 1,797 UCI digits of 8x8 pixels as (train, test): a stratified draw, the same for the same seed."""
+    """The 1,797 UCI digits of 8x8 pixels as (train, test): a stratified draw, the same for the same seed.
+
+    Raises ValueError unless test_share is from 0 to 1.
+    """
     packed = resources.files(__package__).joinpath("digits.csv.gz").read_bytes()
     table = np.loadtxt(io.BytesIO(gzip.decompress(packed)), delimiter=",", dtype=np.float32)
     images = Images(table[:, :-1].reshape(-1, 1, 8, 8) / 16, table[:, -1].astype(np.int64))
@@ -49,6 +53,8 @@ def digits(seed: int, test_share: float = 0.2) -> tuple[Images, Images]:
 
 def stratified(labels: np.ndarray, share: float, generator: random.Generator) -> tuple[np.ndarray, np.ndarray]:
     """Two disjoint arrays of indices into `labels` that hold all of them: the second has `share` of each class, rounded."""
+    if not 0 <= share <= 1:
+        raise ValueError(f"the share to test on is from 0 to 1, not {share}")
     chosen = np.zeros(labels.shape, bool)
     for label in np.unique(labels):
         members = np.flatnonzero(labels == label)
@@ -56,11 +62,12 @@ def stratified(labels: np.ndarray, share: float, generator: random.Generator) ->
     return np.flatnonzero(~chosen), np.flatnonzero(chosen)
 
 
-def mnist(folder: Path) -> tuple[Images, Images]:
+def mnist(folder: str | os.PathLike[str]) -> tuple[Images, Images]:
     """MNIST, or a set of its form, as (train, test) from the four idx files in `folder`, each gzipped or not.
 
     Raises FileNotFoundError for a missing folder or file and InputError for a file that isn't what its name says.
     """
+    folder = Path(folder)
     if not folder.is_dir():
         raise FileNotFoundError(f"there is no folder {folder}, in which MNIST's four idx files should be")
     return _idx_pair(folder, "train"), _idx_pair(folder, "t10k")
@@ -115,8 +122,13 @@ def _times(shape: tuple[int, ...]) -> str:
 
 
 def resized(images: Images, side: int) -> Images:
-    """The images enlarged by the largest whole factor that fits into side x side, each pixel repeated, and padded with zeros around."""
+    """The images enlarged by the largest whole factor that fits into side x side, each pixel repeated, and padded with zeros around.
+
+    They are square.  Raises ValueError where they are larger than that.
+    """
     pixels, height = images.pixels, images.pixels.shape[-1]
+    if height > side:
+        raise ValueError(f"images of {_times(pixels.shape[-2:])} pixels don't fit into {side}x{side}")
     pixels = pixels.repeat(side // height, axis=-1).repeat(side // height, axis=-2)
     spare = side - pixels.shape[-1]
     around = (spare // 2, spare - spare // 2)

@@ -14,12 +14,12 @@ def curves(epochs: Sequence[Epoch], title: str, path: Path) -> None:
     from matplotlib.figure import Figure  # a Figure of one's own draws with Agg and needs no display
 
     figure = Figure(figsize=(9, 3.6), layout="constrained")
-    figure.suptitle(title)
+    figure.suptitle(title, parse_math=False)  # a file's name may hold dollars
     left, right = figure.subplots(1, 2)
     numbers = [e.number for e in epochs]
     left.plot(numbers, [e.train_loss for e in epochs], "o-", markersize=3, label="train (running)")
     left.plot(numbers, [e.test_loss for e in epochs], "o-", markersize=3, label="test")
-    left.set(xlabel="epoch", ylabel="loss (nats per image)", yscale="log")
+    left.set(xlabel="epoch", ylabel="loss (nats)", yscale="log")
     right.plot(numbers, [100 * e.train_accuracy for e in epochs], "o-", markersize=3, label="train (running)")
     right.plot(numbers, [100 * e.test_accuracy for e in epochs], "o-", markersize=3, label="test")
     right.set(xlabel="epoch", ylabel="accuracy (%)")

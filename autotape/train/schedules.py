@@ -67,7 +67,10 @@ def warmup(steps: int) -> Schedule:
 
 
 def _count(schedule: str, name: str, value: int) -> int:
-    n = operator.index(value)
+    try:
+        n = operator.index(value)
+    except TypeError:
+        raise TypeError(f"{schedule}: {name} is a whole number, not {value!r}") from None
     if n < 1:
         raise ValueError(f"{schedule}: {name} is at least 1, not {n}")
     return n

@@ -8,6 +8,8 @@ from typing import Any
 
 import numpy as np
 
+from ..tensor import describe
+
 GOLDEN = (1 + math.sqrt(5)) / 2
 
 
@@ -18,16 +20,20 @@ def goldensection(f: Callable[[Any], Any], n: int, dxmin: float = 0.1) -> tuple[
     one that doesn't turns it and makes it as much shorter, and the axis that promises the greatest gain is tried next, until
     all steps are below dxmin.  For positive numbers such as learning rates let f scale: lr = 0.01 * exp(x).  f may give NaN
     where it has no value, but for the zeros at which it begins: then ValueError is raised, as where dxmin is not above 0.
+    Raises TypeError where f gives no number.
     """
     if not dxmin > 0:
         raise ValueError(f"goldensection: dxmin must be above 0, got {dxmin}")
+    if not isinstance(n, (int, np.integer)) or n < 0:
+        raise ValueError(f"goldensection: n, how many numbers f takes, is a whole number from 0 on, not {n!r}")
     x, steps, gains = np.zeros(n), np.ones(n), np.full(n, np.inf)
     known: dict[tuple[float, ...], float] = {}
 
     def value(at: Any) -> float:
-        key = tuple(np.round(at, 9))  # places met again by another way differ in their last bits
+        with np.errstate(over="ignore"):  # where f falls without end
+            key = tuple(np.round(at / dxmin, 8))  # places met again by another way differ in their last bits
         if key not in known:
-            known[key] = float(f(at.copy()))
+            known[key] = _number("goldensection: f", f(at.copy()))
         return known[key]
 
     least = value(x)
@@ -69,14 +75,14 @@ def hyperband(
     rounds = 0
     while reduction ** (rounds + 1) <= maxresource:
         rounds += 1
-    best: tuple[float, float, Any] = (math.inf, 0, None)
+    best: tuple[float, float, Any] = (math.nan, 0, None)  # than which any loss is better
     for s in range(rounds, -1, -1):
         count = math.ceil((rounds + 1) * reduction**s / (s + 1))
         configs = [getconfig() for _ in range(count)]
         for i in range(s + 1):
             resource = _whole(maxresource * reduction ** (i - s))
             ranked = sorted(((_worst_if_nan(getloss(c, resource)), k) for k, c in enumerate(configs)))
-            if configs and (best[2] is None or ranked[0][0] < best[0]):
+            if configs and not ranked[0][0] >= best[0]:
                 best = ranked[0][0], resource, configs[ranked[0][1]]
             configs = [configs[k] for _, k in ranked[: int(count / reduction ** (i + 1))]]
     return best
@@ -87,4 +93,11 @@ def _whole(x: float) -> float:
 
 
 def _worst_if_nan(loss: Any) -> float:
-    return math.inf if math.isnan(loss := float(loss)) else loss
+    return math.inf if math.isnan(loss := _number("hyperband: getloss", loss)) else loss
+
+
+def _number(function: str, x: Any) -> float:
+    try:
+        return float(x)
+    except (TypeError, ValueError):
+        raise TypeError(f"{function} must give a number, not {describe(x)}") from None

@@ -37,9 +37,10 @@ def read(path: Path) -> tuple[str, tuple[Windows, Windows]]:
     least = round((WINDOW + 2) / TEST_SHARE)
     if len(text) < least:
         raise InputError(f"--text {path}: holds {len(text)} characters; it takes {least} to train on some and test on a tenth")
-    alphabet, codes = np.unique(np.array(list(text)), return_inverse=True)
+    points = np.frombuffer(text.encode("utf-32-le"), "<u4")  # an array of text would lose the character of number 0
+    alphabet, codes = np.unique(points, return_inverse=True)
     start = round(len(codes) * (1 - TEST_SHARE))
-    return "".join(alphabet), (windows(codes[:start]), windows(codes[start:]))
+    return "".join(map(chr, alphabet)), (windows(codes[:start]), windows(codes[start:]))
 
 
 def windows(codes: np.ndarray) -> Windows:
@@ -54,6 +55,6 @@ def sample(apply: Callable[[Any, Any], Any], parameters: Any, alphabet: str, len
     with no_grad():
         for _ in range(length):
             scores = apply(parameters, np.array([codes[-WINDOW:]]))
-            p = np.exp((lasts := np.asarray(scores, np.float64)[0, :, -1] / temperature) - lasts.max())
-            codes.append(int(np.searchsorted(np.cumsum(p) / p.sum(), float(random.uniform()))))
+            sums = np.cumsum(np.exp((lasts := np.asarray(scores, np.float64)[0, :, -1] / temperature) - lasts.max()))
+            codes.append(int(np.searchsorted(sums / sums[-1], float(random.uniform()), side="right")))  # below the last, which is 1
     return "".join(alphabet[c] for c in codes[1:])
