@@ -238,6 +238,8 @@ def backend_of(raw: Array) -> Any:
 
 def describe(x: Any) -> str:
     """A value in an error message: its type, and its shape and dtype where it has them."""
+    if isinstance(x, type):
+        return f"the class {x.__name__}"
     if isinstance(x, np.generic):
         return f"{type(x).__name__} {x}"
     if hasattr(x, "shape") and hasattr(x, "dtype"):

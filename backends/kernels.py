@@ -316,7 +316,8 @@ class Kernels(Protocol):
         """v (shaped like x) where each window of x has its first maximum.  The transpose of max_pool_x in dy."""
 
     def mean_pool(self, x: Array, geometry: Geometry, count_padding: bool) -> Array:
-        """The mean of each window, padding counted as zeros or left out of sum and count."""
+        """The mean of each window, padding counted as zeros or left out of sum and count.  float16 is summed in float32; integers give
+        float64."""
 
     def mean_pool_x(self, dy: Array, x_shape: Shape, geometry: Geometry, count_padding: bool) -> Array:
         """The transpose of mean_pool."""

@@ -22,7 +22,7 @@ F = TypeVar("F", bound=Callable[..., tuple[Geometry, Shape]])
 
 
 def cached(f: F) -> F:
-    """An lru_cache that also takes lists, at the price of making tuples of them.  f must not raise TypeError."""
+    """An lru_cache that also takes lists, which are made into tuples and not cached."""
     ask = functools.lru_cache(maxsize=1024)(f)  # 1, 1.0 and True are one number here
 
     @functools.wraps(f)
@@ -30,13 +30,14 @@ def cached(f: F) -> F:
         try:
             return ask(*args)
         except TypeError:  # unhashable
-            return ask(*map(frozen, args))
+            return f(*map(frozen, args))
 
     return call  # type: ignore[return-value]
 
 
 def frozen(value: Any) -> Any:
-    return tuple(map(frozen, value)) if isinstance(value, (list, tuple, np.ndarray)) else value
+    value = value.tolist() if isinstance(value, np.ndarray) else value
+    return tuple(map(frozen, value)) if isinstance(value, (list, tuple)) else value
 
 
 @cached
@@ -136,7 +137,6 @@ def fitted(name: str, geometry: Geometry, spatial: Shape) -> Shape:
 def expect(name: str, argument: str, shape: tuple[int, ...], expected: tuple[int, ...]) -> None:
     if shape != expected:
         raise ValueError(f"{name}: {argument} {shape} must have the shape {expected}, as the other arguments give it")
-
 
 
 def per_axis(name: str, option: str, value: Any, axes: int) -> Shape:

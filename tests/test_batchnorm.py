@@ -111,6 +111,12 @@ def test_dtypes_are_kept(name, dtype):
     close(ops.batchnorm(x, None, params, training=True).astype(float), formula(x, params), 1e-5 if dtype == np.float32 else 1e-2)
 
 
+def test_lists_are_arrays():
+    for training in (True, False):
+        y = ops.batchnorm(X.tolist(), ops.bnmoments(), PARAMS.tolist(), training=training)
+        close(y, ops.batchnorm(X, ops.bnmoments(), PARAMS, training=training))
+
+
 def test_float32_beside_float64():
     g, p = at.grad(lambda x, p: ops.batchnorm(x, None, p).sum(), (0, 1))(X.astype(np.float32), PARAMS)
     assert g.dtype == np.float32 and p.dtype == np.float64
@@ -123,6 +129,22 @@ def test_digits_survive_a_large_mean():
     close(ops.batchnorm(x, training=True).astype(float), formula(x), 2e-3)
     x = np.full((4, 1), 65504, np.float16)  # whose sum is more than float16 holds
     assert (ops.batchnorm(x, training=True) == 0).all()
+
+
+@NUMPY_AND_STRICT
+def test_more_elements_than_float16_holds(name):
+    n = 70_000
+    x, v = RNG.normal(size=(n, 1)).astype(np.float16), RNG.normal(1, 1, size=(n, 1)).astype(np.float16)
+
+    def f(x):
+        return np.sum(ops.batchnorm(x, training=True).astype(np.float32) ** 3) / 100
+
+    expected = [at.grad(f)(x.astype(float)), at.hvp(f)(x.astype(float), v.astype(float))]
+    with backend.use(name), at.training():
+        found = [at.grad(f)(at.array(x)), at.hvp(f)(at.array(x), at.array(v))]
+    for a, b in zip(found, expected, strict=True):
+        assert a.dtype == np.float16
+        np.testing.assert_allclose(a.numpy().astype(float), b, 0.01, 0.01)
 
 
 def test_a_constant_channel_gives_its_bias():
@@ -234,9 +256,15 @@ def test_moments_start_as_they_are_told_and_are_copies():
     close(moments.mean, 0.5 + 0.5 * X.mean((0, 2, 3)))
     close(moments.var, 2 + 0.5 * X.var((0, 2, 3), ddof=1))
     close(before, np.ones(3))  # who holds the old array keeps it
-    one = ops.bnmoments()
-    ops.batchnorm(np.ones((1, 2)), one, training=True)  # one element a channel, whose unbiased variance would be 0 / 0
-    close(one.var, np.full(2, 0.9))
+
+
+def test_a_batch_of_one_element_has_variance_0():
+    one = ops.bnmoments(mean=np.zeros(2))  # the unbiased variance would be 0 / 0; Knet's, which is biased, is 0 too
+    for x in (np.full((1, 2), 5.0), np.full((1, 2, 1, 1), 5.0)):
+        y, pull = at.vjp(lambda x: ops.batchnorm(x, one, None, training=True), x)
+        assert not y.any() and not pull(np.ones_like(x))[0].any()
+    close(one.mean, np.full(2, 0.95))
+    close(one.var, np.full(2, 0.81))
 
 
 def test_the_state_goes_through_files_copies_and_backends(tmp_path):
@@ -288,14 +316,16 @@ def test_bnparams_are_ones_and_zeros(name):
         (lambda: ops.batchnorm(X[0, 0, 0]), ValueError, "batchnorm: x (3,) must be (N, C) or (N, C, *spatial) with 1 to 3 spatial axes"),
         (lambda: ops.batchnorm(X[:0], training=True), ValueError, "batchnorm: x (0, 3, 2, 3) has no elements whose mean could be taken"),
         (lambda: ops.batchnorm(X, PARAMS), TypeError, "batchnorm: moments must be made by bnmoments, got ndarray(6,) float64"),
-        (lambda: ops.batchnorm(X, None, PARAMS[:3], training=True), ValueError, "batchnorm: params (3,) must have the shape (6,)"),
+        (lambda: ops.batchnorm(X, None, PARAMS[:3], training=True), ValueError, "batchnorm: params (3,) must have the shape (6,): scales "),
+        (lambda: ops.batchnorm(X, None, X[0], training=True), ValueError, "then biases of the 3 channels of x, as bnparams(3) makes them"),
+        (lambda: ops.batchnorm(X, ops.bnmoments(varinit=1)), TypeError, "moments.var is None, so varinit must be a function of its shape"),
         (lambda: ops.batchnorm(X, eps=-1), ValueError, "batchnorm: eps must be at least 0, got -1.0"),
         (lambda: ops.batchnorm(X, eps="a"), TypeError, "batchnorm: eps must be a real number, got str 'a'"),
         (lambda: ops.batchnorm(X + 1j, training=True), TypeError, "batchnorm: x must be real, not complex128"),
         (lambda: ops.batchnorm(X, ops.bnmoments(mean=np.ones(2))), ValueError, "batchnorm: moments.mean (2,) must have the shape (3,)"),
         (lambda: ops.bnmoments(2), ValueError, "bnmoments: momentum must be from 0 to 1, got 2.0"),
         (lambda: ops.bnmoments("a"), TypeError, "bnmoments: momentum must be a real number, got str 'a'"),
-        (lambda: ops.bnmoments(mean="a"), TypeError, "str 'a' is no array of numbers"),
+        (lambda: ops.bnmoments(mean="a"), TypeError, "bnmoments: mean: str 'a' is no array of numbers"),
         (lambda: setattr(ops.bnmoments(), "state", {"mean": 1}), ValueError, "the state of moments is {'momentum': ..., "),
         (lambda: ops.bnparams(1.5), TypeError, "bnparams: channels must be a whole number, got float 1.5"),
         (lambda: ops.bnparams(-1), ValueError, "bnparams: channels must be at least 0, and dtype one of floats; got -1 and float32"),

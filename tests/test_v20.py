@@ -322,6 +322,18 @@ def test_bce_and_logistic_are_stable_and_keep_float32():
 
 
 @NUMPY_AND_STRICT
+@pytest.mark.parametrize("dtype", [np.int8, np.uint8, np.uint64, bool])
+def test_losses_of_integer_scores_do_not_wrap(name, dtype):
+    scores = np.array([False, True] if dtype is bool else [np.iinfo(dtype).min, 5], dtype)
+    floats, ones = scores.astype(float), [1, 0]
+    with backend.use(name):
+        close(ops.softplus(at.array(scores)).numpy(), np.logaddexp(0, floats))
+        for f, labels in ((ops.bce, ones), (ops.logistic, [1, -1])):
+            assert number(f(at.array(scores), labels)) == number(f(at.array(floats), labels))
+            assert np.isclose(number(f(at.array(scores), labels)), np.logaddexp(0, floats * [-1, 1]).mean())
+
+
+@NUMPY_AND_STRICT
 def test_masked_labels_of_bce_and_logistic_count_for_nothing(name):
     scores = np.array([0.5, np.nan, -1, 2, np.inf], np.float32)
     with backend.use(name):
@@ -354,6 +366,7 @@ def test_losses_of_a_model_are_those_of_all_batches_together(name, dtype):
                 assert np.isclose(number(f(model, iter(BATCHES))), number(whole) / 5, rtol=1e-6)
                 assert np.isclose(number(f(lambda x: model(x).T, BATCHES, axis=0)), number(whole) / 5, rtol=1e-6)  # noqa: B023
         assert ops.nll(lambda x: x.astype(dtype), BATCHES).dtype == dtype
+        assert ops.accuracy(lambda x: x.tolist(), BATCHES) == ops.accuracy(lambda x: x, BATCHES)
         gradient = at.grad(lambda w: ops.nll(lambda x: at.array(x, dtype) @ w, BATCHES))(w)
         close(gradient.numpy(), at.grad(lambda w: ops.nll(at.array(scores) @ w, labels))(w).numpy(), 1e-6)
 
@@ -514,6 +527,8 @@ W, X = np.ones((4, 2, 3, 3)), np.ones((2, 2, 5, 5))
         (W, X, {"padding": "same"}, "got 'same'"),
         (W, X, {"padding": ((1, 1, 1), 0)}, "got ((1, 1, 1), 0)"),
         (W[:, :, :0], X, {}, "conv4: w's window must be a whole number of at least 1"),
+        (W, X, {"padding": {1: 2}}, "conv4: padding must be a whole number of at least 0, or one or a (before, after) pair"),
+        (W, X, {"mode": [1, 1]}, "conv4: mode must be 0 (convolution, the window reversed) or 1 (cross-correlation), got (1, 1)"),
     ],
 )
 def test_what_does_not_fit_conv4(w, x, options, message):
@@ -589,6 +604,10 @@ def test_what_does_not_fit_deconv4(w, x, options, error, message):
 
 def test_unhashable_options_are_answered_alike():
     close(ops.conv4(W, X, padding=[1, 0], stride=np.array([2, 1])), ops.conv4(W, X, padding=(1, 0), stride=(2, 1)))
+    close(ops.conv4(W, X, padding=np.array(1), mode=np.array(1)), ops.conv4(W, X, padding=1, mode=1))
+    v, shape = np.ones((2, 4, 3, 3)), [*W.shape]
+    for spelt in (shape, np.array(shape)):
+        close(ops.conv4_w(X, v, spelt), ops.conv4_w(X, v, W.shape))
     with pytest.raises(ValueError, match="stride must be a whole number"):
         ops.conv4(W, X, stride=1.5)
 
@@ -624,11 +643,25 @@ def test_conv_bias_act_is_its_chain(drawn, activation, with_b, with_z, seed):
         ({"b": np.ones((1, 1, 1, 1))}, "b (1, 1, 1, 1) must be one value a channel"),
         ({"z": np.ones((2, 4, 1, 1))}, "z (2, 4, 1, 1) must have the shape (2, 4, 3, 3)"),
         ({"group": 3}, "group must be a whole number"),
+        ({"activation": ["relu"]}, "activation ['relu'] is unknown"),
     ],
 )
 def test_what_does_not_fit_conv_bias_act(options, message):
     with pytest.raises(ValueError, match=re.escape(f"conv_bias_act: {message}")):
         ops.conv_bias_act(W, X, **options)
+
+
+@NUMPY_AND_STRICT
+@pytest.mark.parametrize("activation", ACTIVATIONS)
+def test_conv_bias_act_of_integers_is_its_chain(name, activation):
+    w, x, b = (np.random.default_rng(i).integers(-2, 2, shape) for i, shape in enumerate([(2, 1, 2), (3, 1, 4), (2, 1)]))
+    z = np.full((3, 2, 3), 3)
+    with backend.use(name):
+        y = np.asarray(ops.conv_bias_act(*map(at.array, (w, x, b, z)), activation=activation, mode=1, beta=0.5).numpy())
+        whole = ops.conv_bias_act(at.array(w), at.array(x), activation=activation, mode=1).numpy()
+    chain = naive_conv(w, x, ((0, 0),), (1,), (1,), 1, 1)
+    np.testing.assert_allclose(y, ACTIVATIONS[activation](chain + b + 1.5), 1e-12)
+    np.testing.assert_allclose(whole, ACTIVATIONS[activation](chain), 1e-12)
 
 
 def test_bias_per_channel():
@@ -746,6 +779,37 @@ def test_unpool_is_its_loops_and_undone_by_pool(drawn, alpha):
         close(ops.pool(y, mode=1, alpha=alpha, **options), x)
 
 
+@NUMPY_AND_STRICT
+@pytest.mark.parametrize("dtype", [np.int8, np.uint8, np.int32, np.uint64, bool])
+def test_means_of_integers_do_not_wrap(name, dtype):
+    x = np.full((1, 2, 3, 3), True if dtype is bool else np.iinfo(dtype).max, dtype)
+    with backend.use(name):
+        y = ops.pool(at.array(x), 2, 1, mode=2).numpy()
+    close(y, np.full((1, 2, 2, 2), float(x.flat[0])))
+
+
+@NUMPY_AND_STRICT
+@pytest.mark.parametrize("padding", [0, 1])
+@pytest.mark.parametrize("mode", [1, 2])
+def test_means_of_more_than_float16_counts(name, mode, padding):
+    x = np.full((1, 1, 300, 300), 8, np.float16)
+    with backend.use(name):
+        y, pull = at.vjp(lambda x: ops.pool(x, 300, padding, mode=mode), at.array(x))
+        (g,) = pull(at.array(np.full((1, 1, 1, 1), 1000, np.float16)))
+    counted = 300**2 if padding == 0 or mode == 1 else 299**2
+    assert y.dtype == g.dtype == np.float16 and np.isclose(y.numpy().item(), 8 * (300 - padding) ** 2 / counted, rtol=1e-3)
+    np.testing.assert_allclose(g.numpy()[..., : 300 - padding, : 300 - padding], 1000 / counted, rtol=1e-2)
+
+
+@NUMPY_AND_STRICT
+def test_unpool_of_float16_holds_what_its_result_holds(name):
+    x = np.full((1, 1, 1, 1), 1000, np.float16)
+    with backend.use(name):
+        y, pull = at.vjp(lambda x: ops.unpool(x, 10), at.array(x))  # 1000 * 100 is more than float16 holds
+        (g,) = pull(at.array(np.ones((1, 1, 10, 10), np.float16)))
+    assert y.dtype == g.dtype == np.float16 and (y.numpy() == 1000).all() and g.numpy() == 100
+
+
 def test_the_second_derivative_of_max_pooling_is_that_of_max_pooling():
     x = distinct(3, [(1, 1, 4, 4)], [(-1, 1)])[0]
     twice = at.grad(lambda x: (at.grad(lambda x: (ops.pool(x) ** 3).sum())(x) ** 2).sum() / 2)(x)
@@ -779,6 +843,8 @@ def test_what_does_not_fit_pool(x, options, message):
         (X, {"padding": 2}, "unpool: padding ((2, 2), (2, 2)) must be smaller than the window (2, 2)"),
         (X[..., :1, :1], {"padding": 1}, "unpool: of x's (1, 1) padding ((1, 1), (1, 1)) leaves (0, 0), which is no shape"),
         (X, {"alpha": 0}, "unpool: alpha must not be 0, since it divides"),
+        (X, {"alpha": math.nan}, "unpool: alpha must not be 0, since it divides, and be finite; got nan"),
+        (X, {"alpha": -math.inf}, "got -inf"),
     ],
 )
 def test_what_does_not_fit_unpool(x, options, message):
@@ -822,6 +888,16 @@ SCORES, A = np.ones((2, 3)), np.ones((2, 3, 4))
         (lambda: ops.bce(np.ones(2), [0, 2]), ValueError, "bce: labels must be 0 or 1, or a negative number for masked, got 2"),
         (lambda: ops.logistic(np.ones(2), [2, 1]), ValueError, "logistic: labels must be -1 or 1, or 0 for masked, got 2"),
         (lambda: ops.logistic(np.ones(2), [1]), ValueError, "logistic: labels (1,) must have the shape of scores, (2,)"),
+        (lambda: ops.bce(np.ones(1), ["a"]), TypeError, "bce: labels must be numbers, 0 or 1, or a negative number for masked, got <U1"),
+        (lambda: ops.logistic(np.ones(2), [None, 1]), TypeError, "logistic: labels must be numbers, -1 or 1, or 0 for masked, got object"),
+        (lambda: ops.nll(SCORES[:, :0], [-1, -1]), ValueError, "nll: scores (2, 0) have no classes along axis 1"),
+        (lambda: ops.accuracy(SCORES[:, :0].T, [0, 0], 0), ValueError, "accuracy: scores (0, 2) have no classes along axis 0"),
+        (lambda: ops.nll(lambda x: x, 3), TypeError, "nll: the data of a model must be an iterable of batches (x, labels), got int 3"),
+        (lambda: ops.zeroone(lambda x: None, [(1, [0])]), ValueError, "zeroone: scores () has no axis 1"),
+        (lambda: ops.sigm(1j), TypeError, "sigm: it takes real numbers, not complex128"),
+        (lambda: ops.softplus(A + 1j), TypeError, "softplus: it takes real numbers, not complex128"),
+        (lambda: ops.sigm(ops.conv4(A + 1j, A)), TypeError, "sigm: it takes real numbers, not complex128"),
+        (lambda: ops.conv_bias_act(A, A, activation="sigm", z=1j * np.ones((2, 2, 1))), TypeError, "sigm: it takes real numbers"),
         (lambda: at.grad(lambda t: ops.nll(np.ones((1, 3)), t))(np.ones(1)), TypeError, "stop_gradient"),
     ],
 )

@@ -580,6 +580,9 @@ def test_moments_and_params():
     assert moments.state.keys() == {"momentum", "mean", "var"} and moments.momentum == 0.1
     v20.batchnorm(x, moments)
     np.testing.assert_allclose(moments.mean, [0.05, 0], 1e-12, 1e-12)  # only in training
+    one = v20.bnmoments()
+    v20.batchnorm(x[:1], one, training=True)  # one element a channel
+    np.testing.assert_allclose(one.var, [0.9, 0.9], 1e-12)
     assert v20.bnparams(2).tolist() == [1, 1, 0, 0] and v20.bnparams(2).dtype == np.float32 and v20.bnparams(1, float).dtype == float
 
 

@@ -143,9 +143,9 @@ def _scaled(w: Array, g: Geometry, alpha: float) -> Array:
 # -- convolution, bias, residual and activation in one call
 _ACTIVATIONS: dict[str, Callable[[Array], Array]] = {
     "identity": lambda y: y,
-    "relu": lambda y: np.maximum(y, 0, out=y),  # keeps NaN, and so do the others
+    "relu": lambda y: np.maximum(y, 0, out=_room(y)),  # keeps NaN, and so do the others
     "sigm": sigmoid,
-    "tanh": lambda y: np.tanh(y, out=y),
+    "tanh": lambda y: np.tanh(y, out=_room(y)),
     "elu": lambda y: np.maximum(y, 0) + np.expm1(np.minimum(y, 0)),
     "selu": lambda y: 1.0507009873554805 * np.maximum(y, 0) + 1.7580993408473773 * np.expm1(np.minimum(y, 0)),
 }
@@ -158,10 +158,15 @@ def conv_bias_act(
         raise ValueError(f"conv_bias_act: unknown activation {activation!r}; known are {', '.join(_ACTIVATIONS)}")
     y = conv(w, x, geometry, alpha)
     if z is not None:
-        y = _plus(y, z if beta == 1 else z * np.asarray(beta, z.dtype))
+        y = _plus(y, z if beta == 1 else z * beta)
     if b is not None:
         y = _plus(y, b)
     return _ACTIVATIONS[activation](y)
+
+
+def _room(y: Array) -> Array | None:
+    """y itself where its activation fits into it, which that of integers doesn't."""
+    return y if y.dtype.kind in "fc" else None
 
 
 def _plus(y: Array, v: Array) -> Array:

@@ -45,6 +45,8 @@ def sigmoid(x: Array) -> Array:
     """1 / (1 + exp(-x)): the exponential is only taken of -|x|, so nothing overflows and small values keep their digits."""
     if x.dtype.kind in "biu":
         x = x.astype(np.float64)  # the negative of an unsigned integer wraps
+    if x.dtype.kind == "c":
+        raise TypeError(f"sigmoid is of real numbers, not {x.dtype}")
     e = np.exp(-np.absolute(x))
     return asarray(where(asarray(x < 0), asarray(e), asarray(1, e.dtype)) / (1 + e))
 

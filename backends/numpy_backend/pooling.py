@@ -187,10 +187,10 @@ def _from_first(v: Array, x: Array, y: Array, line: _Line, nan: bool) -> Array:
 # -- mean
 def mean_pool(x: Array, geometry: Geometry, count_padding: bool) -> Array:
     """A window that lies in the padding altogether gives 0."""
-    total = x.astype(np.float32) if x.dtype == np.float16 else x  # a float16 sum soon overflows
+    total, dtype = _wide(x)
     for line in _lines(x.shape, geometry):
         total = _fold(np.add, total, line, 0)
-    return _per_count(total, x.shape, geometry, count_padding).astype(np.result_type(x.dtype, 1.0), copy=False)
+    return _per_count(total, x.shape, geometry, count_padding).astype(dtype, copy=False)
 
 
 def mean_pool_x(dy: Array, x_shape: Shape, geometry: Geometry, count_padding: bool) -> Array:
@@ -198,10 +198,17 @@ def mean_pool_x(dy: Array, x_shape: Shape, geometry: Geometry, count_padding: bo
     _expect("dy", dy.shape, x_shape, geometry)
     for line in lines[:-1]:
         shapes.append(line.shape(shapes[-1]))
+    dy, dtype = _wide(dy)
     dx = _per_count(dy, x_shape, geometry, count_padding)
     for line, shape in zip(reversed(lines), reversed(shapes), strict=True):
         dx = _spread(dx, line, shape)
-    return dx
+    return dx.astype(dtype, copy=False)
+
+
+def _wide(x: Array) -> tuple[Array, np.dtype]:
+    """x in a dtype that holds sums and counts, which float16 and integers soon don't, and the result's dtype."""
+    dtype = np.result_type(x, 1.0)
+    return x.astype(np.float32 if dtype == np.float16 else dtype, copy=False), dtype
 
 
 def _per_count(total: Array, x_shape: Shape, g: Geometry, count_padding: bool) -> Array:
@@ -210,7 +217,7 @@ def _per_count(total: Array, x_shape: Shape, g: Geometry, count_padding: bool) -
         return total / prod(g.window)
     count: Any = 1
     for line in _lines(x_shape, g):
-        along = np.zeros(line.out, total.dtype if total.dtype.kind in "fc" else float)
+        along = np.zeros(line.out, total.dtype)
         for ys, _ in line.taps:
             along[ys[-1]] += 1
         count = count * along.reshape(-1, *(1,) * (len(x_shape) - 1 - line.axis))

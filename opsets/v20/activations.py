@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+import numpy as np
+
 from autotape import kernels, operator
 
 from ..array import divide, minimum, where
@@ -48,6 +52,7 @@ def _(dy, y): return dy * where(y >= 0, SELU_SCALE, y + SELU_LIMIT)
 @operator(elementwise=True)
 def sigm(x):
     """1 / (1 + exp(-x)), elementwise, without overflow.  Knet's sigm."""
+    refuse_complex("sigm", x)
     return kernels().sigmoid(x)
 
 
@@ -58,7 +63,9 @@ def _(dy, y): return dy * y * (1 - y)
 @operator(elementwise=True)
 def softplus(x):
     """log(1 + exp(x)), elementwise, without overflow: what bce and logistic are made of."""
+    refuse_complex("softplus", x)
     k = kernels()
+    x = k.astype(x, np.float64) if x.dtype.kind in "biu" else x  # the negative of an unsigned integer wraps
     return k.add(k.maximum(x, k.scalar(0, x.dtype)), k.log1p(k.exp(k.negative(k.absolute(x)))))
 
 
@@ -69,3 +76,10 @@ def _(dy, x): return dy * sigm(x)
 def invx(x):
     """1 / x, elementwise.  Knet's invx."""
     return divide(1, x)
+
+
+def refuse_complex(name: str, *xs: Any) -> None:
+    """The formulas that can't overflow take absolute values, and are wrong for complex numbers."""
+    for x in xs:
+        if x is not None and x.dtype.kind == "c":
+            raise TypeError(f"{name}: it takes real numbers, not {x.dtype}")

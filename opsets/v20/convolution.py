@@ -44,7 +44,7 @@ def conv4_x(w, v, x_shape=(), padding=0, stride=1, dilation=1, mode=0, alpha=1, 
     """The transpose of conv4 in x: the cotangent of x (x_shape) for a cotangent v of y.  Options are those of conv4."""
     geometry, y_shape = convolution("conv4_x", w.shape, x_shape, padding, stride, dilation, mode, group)
     expect("conv4_x", "v", v.shape, y_shape)
-    return kernels().conv_x(w, v, x_shape, geometry, real_number("conv4_x", "alpha", alpha))
+    return kernels().conv_x(w, v, tuple(x_shape), geometry, real_number("conv4_x", "alpha", alpha))
 
 
 @conv4_x.backward("w")
@@ -61,7 +61,7 @@ def conv4_w(x, v, w_shape=(), padding=0, stride=1, dilation=1, mode=0, alpha=1, 
     """The transpose of conv4 in w: the cotangent of w (w_shape) for a cotangent v of y.  Options are those of conv4."""
     geometry, y_shape = convolution("conv4_w", w_shape, x.shape, padding, stride, dilation, mode, group)
     expect("conv4_w", "v", v.shape, y_shape)
-    return kernels().conv_w(x, v, w_shape, geometry, real_number("conv4_w", "alpha", alpha))
+    return kernels().conv_w(x, v, tuple(w_shape), geometry, real_number("conv4_w", "alpha", alpha))
 
 
 @conv4_w.backward("x")

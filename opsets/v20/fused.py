@@ -7,7 +7,7 @@ from autotape.fusion import fuse
 
 from ..array import add, sum_to, tanh
 from ..geometry import convolution, expect, real_number
-from .activations import elu, relu, selu, sigm
+from .activations import elu, refuse_complex, relu, selu, sigm
 from .convolution import conv4, conv4_w, conv4_x
 
 ACTIVATIONS = {relu: "relu", sigm: "sigm", tanh: "tanh", elu: "elu", selu: "selu"}
@@ -29,8 +29,10 @@ def conv_bias_act(w, x, b=None, z=None, activation="identity", padding=0, stride
     shapes and options that don't fit.  The gradient needs w, x and the result only.  cuDNN's ConvolutionBiasActivationForward.
     """
     geometry, y_shape = convolution("conv_bias_act", w.shape, x.shape, padding, stride, dilation, mode, group)
-    if activation not in RULES:
+    if not isinstance(activation, str) or activation not in RULES:
         raise ValueError(f"conv_bias_act: activation {activation!r} is unknown: use one of {', '.join(map(repr, RULES))}")
+    if activation == "sigm":
+        refuse_complex("sigm", w, x, b, z)
     if b is not None and not bias_per_channel(y_shape, b.shape):
         channels = (y_shape[1],) + (1,) * (len(y_shape) - 2)
         raise ValueError(f"conv_bias_act: b {b.shape} must be one value a channel, {channels} or {(1, *channels)}")

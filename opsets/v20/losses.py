@@ -15,7 +15,7 @@ from autotape.tensor import describe
 
 from ..array import argmax, astype, divide, negative, sum, take_along_axis, where
 from ..array.reductions import HALF
-from ..array.shapes import shape_of
+from ..array.shapes import dtype_of, shape_of
 from ..geometry import whole_number
 from .activations import softplus
 from .softmaxes import logsoftmax
@@ -48,9 +48,7 @@ def accuracy(scores, labels, axis=1, average=True):
     """
     if is_model(scores):
         return over_batches("accuracy", accuracy, scores, labels, axis, average)
-    indices, mask, count = checked_classes("accuracy", scores, labels, axis)
-    right = to_host(argmax(scores, axis, True)) == indices
-    correct = int(np.count_nonzero(right if mask is None else right & mask))
+    correct, count = count_right("accuracy", scores, labels, axis)
     return correct / max(count, 1) if average else (correct, count)
 
 
@@ -62,7 +60,7 @@ def zeroone(scores, labels, axis=1, average=True):
     """
     if is_model(scores):
         return over_batches("zeroone", zeroone, scores, labels, axis, average)
-    correct, count = accuracy(scores, labels, axis, average=False)
+    correct, count = count_right("zeroone", scores, labels, axis)
     return (count - correct) / max(count, 1) if average else (count - correct, count)
 
 
@@ -70,7 +68,7 @@ def bce(scores, labels, average=True):
     """The mean of -log(sigm(scores)) where labels are 1 and of -log(1 - sigm(scores)) where they are 0.  Knet's bce.
 
     labels has scores' shape; negative ones mask their scores, as in nll.  average=False gives the pair (sum, number of scores).
-    Raises ValueError for labels of another shape or other than these.
+    Raises ValueError for labels of another shape or other than these, TypeError if they aren't numbers.
     """
     return binary_loss("bce", scores, labels, (0, 1), "a negative number", average)
 
@@ -79,7 +77,7 @@ def logistic(scores, labels, average=True):
     """The mean of log(1 + exp(-labels * scores)), labels being -1 or 1.  Knet's logistic.
 
     labels has scores' shape; 0 masks its score.  average=False gives the pair (sum, number of scores).  Raises ValueError for labels
-    of another shape or other than these.
+    of another shape or other than these, TypeError if they aren't numbers.
     """
     return binary_loss("logistic", scores, labels, (-1, 1), "0", average)
 
@@ -89,10 +87,13 @@ def binary_loss(name: str, scores: Any, labels: Any, pair: tuple[int, int], mask
     labels, shape = to_host(labels), shape_of(scores)
     if labels.shape != shape:
         raise ValueError(f"{name}: labels {labels.shape} must have the shape of scores, {shape}")
+    if labels.dtype.kind not in "biuf":
+        raise TypeError(f"{name}: labels must be numbers, {low} or {high}, or {mask} for masked, got {labels.dtype}")
     is_high, is_masked = labels == high, labels == 0 if low else labels < 0
     if not (known := is_high | is_masked | (labels == low)).all():
         raise ValueError(f"{name}: labels must be {low} or {high}, or {mask} for masked, got {labels[~known].flat[0]}")
     masked = int(np.count_nonzero(is_masked))
+    scores = astype(scores, np.float64) if dtype_of(scores).kind in "biu" else scores  # the negative of an unsigned integer wraps
     signed = where(is_high, negative(scores), where(is_masked, -math.inf, scores) if masked else scores)
     return mean_or_sum(softplus(signed), labels.size - masked, average)  # softplus(-inf) is 0, and so is its derivative
 
@@ -104,12 +105,14 @@ def is_model(scores: Any) -> bool:
 
 def over_batches(name: str, loss: Callable[..., Any], model: Callable[[Any], Any], data: Iterable[Any], axis: int, average: bool) -> Any:
     """A loss over all batches together."""
+    if not hasattr(data, "__iter__") and not hasattr(data, "__getitem__"):
+        raise TypeError(f"{name}: the data of a model must be an iterable of batches (x, labels), got {describe(data)}")
     parts = []
     for batch in data:
         if not isinstance(batch, (tuple, list)) or len(batch) != 2:
             raise TypeError(f"{name}: the data of a model are batches (x, labels), not {describe(batch)}")
         scores = model(batch[0])
-        scores = astype(scores, np.float32) if scores.dtype == HALF else scores  # the sum may be more than float16 holds
+        scores = astype(scores, np.float32) if dtype_of(scores) == HALF else scores  # the sum may be more than float16 holds
         parts.append(loss(scores, batch[1], axis, average=False))
     if not parts:
         raise ValueError(f"{name}: the data hold no batch")
@@ -127,6 +130,13 @@ def mean_or_sum(losses: Any, count: int, average: bool) -> Any:
     return astype(mean, HALF) if is_half else mean
 
 
+def count_right(name: str, scores: Any, labels: Any, axis: int) -> tuple[int, int]:
+    """How many of the instances that count have their highest score at their label, and how many count."""
+    indices, mask, count = checked_classes(name, scores, labels, axis)
+    right = to_host(argmax(scores, axis, True)) == indices
+    return int(np.count_nonzero(right if mask is None else right & mask)), count
+
+
 def checked_classes(name: str, scores: Any, labels: Any, axis: int) -> tuple[np.ndarray, np.ndarray | None, int]:
     """labels as indices along `axis` of scores (0 where masked), which of them count (None: all), and how many."""
     shape, labels, axis = shape_of(scores), to_host(labels), whole_number(name, "axis", axis)
@@ -135,6 +145,8 @@ def checked_classes(name: str, scores: Any, labels: Any, axis: int) -> tuple[np.
     before, classes, after = shape[: axis % len(shape)], shape[axis], shape[axis % len(shape) + 1 :]
     if labels.shape != before + after:
         raise ValueError(f"{name}: labels {labels.shape} must have the shape of scores {shape} less its axis {axis}, {before + after}")
+    if not classes and labels.size:
+        raise ValueError(f"{name}: scores {shape} have no classes along axis {axis}")
     if labels.dtype.kind not in "iu" and labels.size:
         raise TypeError(f"{name}: labels must be integers from 0 to {classes - 1}, or negative for masked, got {labels.dtype}")
     if labels.size and (highest := labels.max()) >= classes:

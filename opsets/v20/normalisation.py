@@ -18,8 +18,8 @@ from autotape.tape import is_training
 from autotape.tensor import Tensor, adopt, array, backend_of, describe
 
 from ..array import add, astype, broadcast_to, getitem, multiply, reshape, square, subtract, sum, zeros_like
-from ..array.reductions import refuse_complex
-from ..array.shapes import shape_of
+from ..array.reductions import HALF, refuse_complex
+from ..array.shapes import dtype_of, shape_of
 from ..geometry import expect, real_number, whole_number
 
 
@@ -51,7 +51,7 @@ class BNMoments:
     def state(self, state: dict[str, Any]) -> None:
         if not isinstance(state, dict) or state.keys() != {"momentum", "mean", "var"}:
             raise ValueError(f"the state of moments is {{'momentum': ..., 'mean': ..., 'var': ...}}, not {state!r}")
-        momentum = real_number("v20.bnmoments", "momentum", state["momentum"])
+        momentum = real_number("bnmoments", "momentum", state["momentum"])
         if not 0 <= momentum <= 1:
             raise ValueError(f"bnmoments: momentum must be from 0 to 1, got {momentum!r}")
         mean, var = (None if state[name] is None else statistic(name, state[name]) for name in ("mean", "var"))
@@ -62,6 +62,8 @@ class BNMoments:
         found, k = [], kernels()
         for name, init in (("mean", self.meaninit), ("var", self.varinit)):
             value = getattr(self, name)
+            if value is None and not callable(init):
+                raise TypeError(f"batchnorm: moments.{name} is None, so {name}init must be a function of its shape, got {describe(init)}")
             found.append(k.astype(adopt(init((channels,)), k), dtype) if value is None else adopt(value, k))
             expect("batchnorm", f"moments.{name}", found[-1].shape, (channels,))
         return found
@@ -75,7 +77,10 @@ class BNMoments:
 
 def statistic(name: str, x: Any) -> Any:
     """An array of the current backend that can follow the batches: integers, which would never move, become float64."""
-    x = array(x)._array
+    try:
+        x = array(x)._array
+    except TypeError as e:
+        raise TypeError(f"bnmoments: {name}: {e}") from None
     if x.dtype.kind == "c":
         raise TypeError(f"bnmoments: {name} must be real, not {x.dtype}")
     if len(x.shape) != 1:
@@ -90,9 +95,9 @@ def bnmoments(momentum=0.1, mean=None, var=None, meaninit=np.zeros, varinit=np.o
     """The running mean and variance of a batchnorm layer, which follow those of each batch in training.  Knet's bnmoments.
 
     A batch makes of each: momentum * its own + (1 - momentum) * the one before, its variance being the unbiased one, divided by the
-    count less one.  mean and var, arrays (C,), are where they start; where they are None, meaninit((C,)) and varinit((C,)) say it at
-    the first batch.  Raises ValueError for a momentum outside [0, 1] or another shape, TypeError for complex
-    numbers; integers become float64.  Not differentiable.
+    count less one; that of a single element is 0, as in Knet, and draws the running one towards 0.  mean and var, arrays (C,), are
+    where they start; where they are None, meaninit((C,)) and varinit((C,)) say it at the first batch.  Raises ValueError for a
+    momentum outside [0, 1] or another shape, TypeError for complex numbers; integers become float64.  Not differentiable.
     """
     return BNMoments(momentum, mean, var, meaninit, varinit)
 
@@ -135,7 +140,9 @@ def batchnorm(x, moments=None, params=None, eps=1e-5, training=None):
 
 def halves(params: Any, channels: int) -> Any:
     """Scales and biases."""
-    expect("batchnorm", "params", shape_of(params), (2 * channels,))
+    if shape_of(params) != (2 * channels,):
+        expected = f"the shape {(2 * channels,)}: scales and then biases of the {channels} channels of x"
+        raise ValueError(f"batchnorm: params {shape_of(params)} must have {expected}, as bnparams({channels}) makes them")
     return getitem(params, slice(channels)), getitem(params, slice(channels, None))
 
 
@@ -150,7 +157,7 @@ def by_batch(x: Any, moments: BNMoments | None, scale: Any, bias: Any, eps: floa
 
 
 def by_moments(x: Any, moments: BNMoments, scale: Any, bias: Any, eps: float) -> Any:
-    shape, dtype = shape_of(x), np.result_type(*(v.dtype for v in (x, scale, bias) if v is not None), 1.0)
+    shape, dtype = shape_of(x), np.result_type(*(dtype_of(v) for v in (x, scale, bias) if v is not None), 1.0)
     wide = np.float32 if dtype == np.float16 else dtype
     mean, var = (astype(v, wide) for v in moments.arrays(shape[1], wide))
     inv = (var + eps) ** -0.5
@@ -216,7 +223,8 @@ def count(shape: tuple[int, ...]) -> int:
 
 
 def over(x: Any) -> Any:
-    """The sum of each channel (C,)."""
+    """The sum of each channel (C,), of float16 in float32."""
+    x = astype(x, np.float32) if x.dtype == HALF else x  # which holds it, and the count by which it is divided
     return sum(x, tuple(i - len(x.shape) for i in range(len(x.shape)) if i != 1))
 
 

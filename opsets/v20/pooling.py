@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import math
 
+import numpy as np
+
 from autotape import kernels, operator
 
-from ..array import isnan, multiply, where
-from ..array.shapes import shape_of
+from ..array import astype, isnan, multiply, where
+from ..array.reductions import HALF
+from ..array.shapes import dtype_of, shape_of
 from ..geometry import expect, pooling, real_number, unpooling
 
 
@@ -33,12 +36,16 @@ def unpool(x, window=2, padding=0, stride=None, alpha=1):
 
     x (N, C, *spatial) gives (N, C, *output), where an axis of n gives (n - 1) * stride + window - padding before and after.  Where
     windows overlap their values add up; where they lie side by side and there is no padding, pool(unpool(x), mode=1) is x, the
-    other options being the same; alpha, by which pool multiplies, divides here.  Options and errors are those of pool.
+    other options being the same; alpha, by which pool multiplies, divides here: it is finite and not 0.  Options and errors are those
+    of pool.
     """
-    if not (alpha := real_number("unpool", "alpha", alpha)):
-        raise ValueError("unpool: alpha must not be 0, since it divides")
+    if not 0 < abs(alpha := real_number("unpool", "alpha", alpha)) < math.inf:  # NaN too
+        raise ValueError(f"unpool: alpha must not be 0, since it divides, and be finite; got {alpha!r}")
     geometry, shape = unpooling("unpool", shape_of(x), window, padding, stride)
-    return mean_pool_x(multiply(x, math.prod(geometry.window) / alpha), shape, window, padding, stride)
+    is_half = dtype_of(x) == HALF
+    x = astype(x, np.float32) if is_half else x  # times the window it may be more than float16 holds
+    y = mean_pool_x(multiply(x, math.prod(geometry.window) / alpha), shape, window, padding, stride)
+    return astype(y, HALF) if is_half else y
 
 
 @operator
@@ -92,7 +99,7 @@ def mean_pool_x(v, x_shape=(), window=2, padding=0, stride=None, count_padding=T
     """The transpose of mean_pool: v, shaped like its result, is spread evenly over the windows of an x of shape x_shape."""
     geometry, y_shape = pooling("mean_pool_x", x_shape, window, padding, stride)
     expect("mean_pool_x", "v", v.shape, y_shape)
-    return kernels().mean_pool_x(v, x_shape, geometry, count_padding)
+    return kernels().mean_pool_x(v, tuple(x_shape), geometry, count_padding)
 
 
 @mean_pool_x.backward
