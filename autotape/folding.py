@@ -14,6 +14,7 @@ import functools
 import weakref
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from contextvars import ContextVar
 from enum import Enum
 from threading import get_ident
 from typing import Any, NamedTuple, TypeVar
@@ -21,6 +22,7 @@ from typing import Any, NamedTuple, TypeVar
 import numpy as np
 
 from . import backend, random, tree
+from .context import using
 from .errors import OperatorError, TapeError
 from .fusion import settle
 from .param import Param, watch
@@ -66,9 +68,10 @@ class Call:
         self.settings, self.training, self.seeds = Settings.now(), said_of_training(), list[int]()
         self.watched = list(record.watched)  # which variable each Param is
         self.results: list[Any] = []  # a checkpoint's, to compare with
+        self.carried: dict[int, tuple[Any, dict[str, Any]]] = {}  # by its id what carries a state on, and the state at first
 
     def __repr__(self) -> str:
-        return getattr(self.f, "__name__", repr(self.f))
+        return _name(self.f)
 
     @property
     def record(self) -> Record:
@@ -76,15 +79,28 @@ class Call:
         assert record is not None  # it is being walked
         return record
 
-    def run(self) -> Any:
-        """For the first time."""
-        with random.noted(self.seeds):
-            return self._result()
+    def run(self) -> tuple[Any, Any]:
+        """For the first time: the result, and the states that it carried on."""
+        with random.noted(self.seeds), using((_running, (*_running.get(), self))):
+            return self._result(), self._states()
 
-    def run_again(self) -> Any:
-        """As it ran then, recorded at the end of its tape."""
-        with self.settings.restored(), self._pinned(), random.replayed(self.seeds), recording(self.record):
-            return self._result()
+    def run_again(self) -> tuple[Any, Any]:
+        """As it ran then, recorded at the end of its tape; the states are afterwards as they are now."""
+        now = self._states()
+        self.carry_on([state for _, state in self.carried.values()])
+        try:
+            with self.settings.restored(), self._pinned(), random.replayed(self.seeds), recording(self.record):
+                return self._result(), self._states()
+        finally:
+            self.carry_on(now)
+
+    def _states(self) -> list[dict[str, Any]]:
+        return [dict(vars(holder)) for holder, _ in self.carried.values()]
+
+    def carry_on(self, states: list[dict[str, Any]]) -> None:
+        """Go on from these states."""
+        for (holder, _), state in zip(self.carried.values(), states, strict=True):
+            vars(holder).update(state)
 
     def _result(self) -> Any:
         args, kwargs = _copied((self.args, self.kwargs))
@@ -102,6 +118,27 @@ class Call:
                 yield
         finally:
             self.record.watched = before
+
+
+_running: ContextVar[tuple[Call, ...]] = ContextVar("running", default=())  # the calls that run here for the first time
+
+
+def carries(holder: Any) -> None:
+    """To be called before something changes the attributes of `holder`, the state that its next call starts from.
+
+    For a checkpoint around it they are arguments and results like others.
+    """
+    for call in _running.get():
+        call.carried.setdefault(id(holder), (holder, dict(vars(holder))))
+
+
+def _name(f: Any) -> str:
+    return getattr(f, "__name__", repr(f))  # a functools.partial has none
+
+
+def _expect_function(what: str, f: Any) -> None:
+    if not callable(f):
+        raise TypeError(f"{what} takes a function, not {describe(f)}")
 
 
 def _copied(x: Any) -> Any:
@@ -156,11 +193,13 @@ def checkpoint(f: F) -> F:
         def layer(w, x): return np.tanh(x @ w)
 
     Of a loop of n steps, in sqrt(n) checkpointed pieces of sqrt(n) steps each, about 2 sqrt(n) states are kept instead of n.
-    What f closes over, Tensors and Params, is differentiated too.  Dropout and math mode are the same in both runs; other
-    effects of f happen twice, and it gets copies of the containers among its arguments.  What it reads must be as it was when
-    it runs again; a loop's variable that it closes over is not, nor are NumPy's random numbers, or arrays that are overwritten:
-    pass them as arguments.  Other results than at first raise TapeError.
+    What f closes over, Tensors and Params, is differentiated too; what leaves it otherwise than in its result is a constant
+    outside.  Dropout and math mode are the same in both runs; other effects of f happen twice, and it gets copies of the
+    containers among its arguments.  What it reads must be as it was when it runs again; a loop's variable that it closes over is
+    not, nor are NumPy's random numbers, or arrays that are overwritten: pass them as arguments.  Other results than at first
+    raise TapeError.
     """
+    _expect_function("checkpoint", f)
 
     @functools.wraps(f)
     def run(*args: Any, **kwargs: Any) -> Any:
@@ -169,9 +208,9 @@ def checkpoint(f: F) -> F:
             return f(*args, **kwargs)
         settle(record)  # what is pending outside must not become real inside
         start, call = record.end, Call(f, args, kwargs, record)
-        y = call.run()
+        y, states = call.run()
         _check_leaves(call, y)
-        leaves, build = tree.flatten(y)
+        leaves, build = tree.flatten((y, states))
         params = met(record, start)
         places = inner_results(leaves, start, params)
         results = [leaves[i] for i in places]
@@ -182,7 +221,9 @@ def checkpoint(f: F) -> F:
                 leaves[i] = t
         else:
             forget(record, start, record.end, params)
-        return build(leaves)
+        y, states = build(leaves)
+        call.carry_on(states)
+        return y
 
     return run  # type: ignore[return-value]
 
@@ -198,17 +239,38 @@ def _again(entry: Any, gs: Any) -> tuple[Call, int, list[tuple[int, Any]]]:
     record, start = call.record, call.record.end
     leaves = tree.leaves(call.run_again())
     results = [leaves[i] for i in inner_results(leaves, start, set())]
-    if used(record, start, results) != ids or not all(map(_alike, [t._array for t in results], call.results)):
-        raise TapeError(
-            f"{call}: a checkpointed function did not do the same when it ran again. What it reads must be as it was: pass as arguments a "
-            "loop's variable that it closes over, NumPy's random numbers, and arrays that are overwritten meanwhile (a copy of them)"
-        )
+    if used(record, start, results) != ids:
+        raise _otherwise(call)
+    _check_alike(call, results, call.results)
     return call, start, [(t._id, g) for t, g in zip(results, gs, strict=True) if g is not None]
 
 
-def _alike(a: Any, b: Any) -> bool:
-    """Whether two results are the same, but for what rounding in another order may do."""
-    a, b = (np.asarray(backend_of(x).to_numpy(x)) for x in (a, b))
+def _check_alike(call: Call, again: Any, first: Any) -> None:
+    """Raise TapeError unless two runs gave trees of the same numbers, but for what rounding in another order may do."""
+    found, expected = _numbers(again), _numbers(first)
+    if len(found) != len(expected) or not all(map(_alike, found, expected)):
+        raise _otherwise(call)
+
+
+def _otherwise(call: Call) -> TapeError:
+    return TapeError(
+        f"{call}: it did not do the same when it ran again for its derivatives. What it reads must be as it was: pass as arguments "
+        "a loop's variable that it closes over, NumPy's random numbers, and arrays that are overwritten meanwhile (a copy of them)"
+    )
+
+
+_HOST = (bool, int, float, complex, np.ndarray, np.generic)
+
+
+def _numbers(x: Any) -> list[np.ndarray[Any, Any]]:
+    """The arrays and numbers among the leaves of a tree, as NumPy's."""
+    raw = [t._array if isinstance(t, Tensor) else t for t in tree.leaves(x)]
+    arrays = tuple(k.array for k in backend.loaded())
+    found = [np.asarray(backend_of(a).to_numpy(a) if isinstance(a, arrays) else a) for a in raw if isinstance(a, (*_HOST, *arrays))]
+    return [a for a in found if a.dtype.kind in "biufc"]
+
+
+def _alike(a: np.ndarray[Any, Any], b: np.ndarray[Any, Any]) -> bool:
     rtol = np.finfo(a.dtype).eps ** 0.5 if a.dtype.kind in "fc" else 0.0
     return a.shape == b.shape and bool(np.allclose(a, b, rtol, rtol * float(abs(b).max(initial=0.0, where=np.isfinite(b))), equal_nan=True))
 
@@ -253,22 +315,24 @@ def custom_gradient(f: Callable[..., Any]) -> Any:
         def _(dy, y): return np.clip(dy * y, -1, 1)          # dy is a tree like the value
 
     The rule gives the cotangent of the one argument, or a tuple of one for each; None is zero.  It gets Tensors, and is
-    differentiated in its turn, through the residuals as f computes them, for derivatives of higher order.  Keyword arguments
-    are constants.  Inside f values may be looked at (x.numpy(), at.stop_gradient(x)), since the rule gives the derivative.
-    Raises TapeError if f, or the rule, uses something that is differentiated and is no argument.
+    differentiated in its turn, through the residuals as f computes them, for derivatives of higher order: for those f runs
+    again, as a checkpoint does, and other residuals than at first raise TapeError.  Keyword arguments are constants.  Inside f
+    values may be looked at (x.numpy(), at.stop_gradient(x)), since the rule gives the derivative.  Raises TapeError if f, or
+    the rule, uses something that is differentiated and is no argument.
     """
+    _expect_function("custom_gradient", f)
 
     @functools.wraps(f)
     def run(*args: Any, **kwargs: Any) -> Any:
         if run.rule is None:  # type: ignore[attr-defined]
-            raise OperatorError(f"{f.__name__}: it has no rule yet: declare one with @{f.__name__}.backward")
+            raise OperatorError(f"{_name(f)}: it has no rule yet: declare one with @{_name(f)}.backward")
         record = active()
         if record is None:
             return _value(f, f(*args, **kwargs))[0]
         settle(record)
         args = tree.map(lambda a: watch(a) if isinstance(a, Param) else a, args)
         start, call = record.end, Call(f, args, kwargs, record)
-        y, residuals = _value(f, call.run())
+        y, residuals = _value(f, call.run()[0])
         ids = [t._id if isinstance(t, Tensor) and record.holds(t._id) else -1 for t in tree.leaves(args)]
         _check_leaves(call, y)
         _refuse_others(call, record, start, ids, tree.leaves((y, residuals)), "it")
@@ -288,6 +352,7 @@ def custom_gradient(f: Callable[..., Any]) -> Any:
         return build(leaves)
 
     def backward(rule: Callable[..., Any]) -> Callable[..., Any]:
+        _expect_function(f"{_name(f)}.backward", rule)
         run.rule = rule  # type: ignore[attr-defined]
         return rule
 
@@ -297,7 +362,7 @@ def custom_gradient(f: Callable[..., Any]) -> Any:
 
 def _value(f: Callable[..., Any], pair: Any) -> Any:
     if not isinstance(pair, tuple) or len(pair) != 2:
-        raise OperatorError(f"{f.__name__}: a custom_gradient returns (value, residuals), not {describe(pair)}")
+        raise OperatorError(f"{_name(f)}: a custom_gradient returns (value, residuals), not {describe(pair)}")
     return pair
 
 
@@ -317,7 +382,7 @@ def _go_on(custom: Custom, gs: Any, residuals: Any, ids: list[int], base: int) -
     for i, g, like in zip(custom.places, gs, custom.likes, strict=True):
         dy[i] = constant(k.zeros(*like)) if g is None else g
     given = _for_each_argument(call, custom.rule(custom.build(dy), residuals))
-    each = [g for arg, given_one in zip(call.args, given, strict=True) for g in _leaves_like(arg, given_one)]
+    each = [g for arg, given_one in zip(call.args, given, strict=True) for g in _leaves_like(call, arg, given_one)]
     for i, x, g in zip(ids, tree.leaves(call.args), each, strict=True):
         if i >= base and g is not None:
             yield i, _fitting(call, g, x, k)
@@ -334,18 +399,24 @@ def _for_each_argument(call: Call, given: Any) -> Any:
     return given
 
 
-def _leaves_like(arg: Any, g: Any) -> list[Any]:
+def _leaves_like(call: Call, arg: Any, g: Any) -> list[Any]:
     """The cotangent of each leaf of an argument; None where it is zero."""
     if g is None:
         return [None] * len(tree.leaves(arg))
     found: list[Any] = []
-    tree.map(lambda x, c: found.append(c), arg, g)
+    try:
+        tree.map(lambda x, c: found.append(c), arg, g)
+    except ValueError as e:
+        raise ValueError(str(e).replace("tree.map", f"{call}: the rule gave a cotangent that is no tree like its argument")) from e
     return found
 
 
 def _fitting(call: Call, g: Any, x: Any, k: Any) -> Tensor:
-    """A cotangent as a Tensor of its input's dtype; ValueError if it has another shape."""
-    g = g if isinstance(g, Tensor) else constant(adopt(g, k))
+    """A cotangent as a Tensor of its input's dtype; TypeError if it is no array, ValueError if it has another shape."""
+    try:
+        g = g if isinstance(g, Tensor) else constant(adopt(g, k))
+    except TypeError as e:
+        raise TypeError(f"{call}: the rule gave a cotangent that is no array: {e}") from e
     g._id  # noqa: B018  makes it real
     if g.shape != x.shape:
         raise ValueError(f"{call}: the rule gave a cotangent of shape {g.shape} for an argument of shape {x.shape}")
@@ -378,8 +449,10 @@ def _on_constants(custom: Custom, gs: Any, ids: list[int], base: int) -> list[tu
 
 def _custom_traced(gs: Any, entry: Any, G: Any, base: int, k: int) -> None:
     _, ids, custom = entry
-    # Recorded on the same tape, residuals are functions of the arguments; on another they are constants to it anyway.
-    residuals = _value(custom.call.f, custom.call.run_again())[1] if custom.call.record is active() else custom.residuals
+    residuals = custom.residuals
+    if custom.call.record is active():  # on the same tape they are functions of the arguments; on another constants to it anyway
+        residuals = _value(custom.call.f, custom.call.run_again()[0])[1]
+        _check_alike(custom.call, residuals, custom.residuals)
     for i, g in _go_on(custom, gs, residuals, ids, base):
         G[i] = G[i] + g if i in G else g
 

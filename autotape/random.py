@@ -22,18 +22,20 @@ import numpy as np
 from . import backend
 from .backends.kernels import Array, Shape
 from .context import using
+from .tensor import describe
 
 _MASK, _STEP = (1 << 64) - 1, 0x9E3779B97F4A7C15
 
 
 class Generator:
-    """A source of random numbers.  seed: a whole number, or None for one of the system's.
+    """A source of random numbers.  seed: a whole number below 2**64, or None for one of the system's.
 
-    Threads may share one; then their draws come in any order.  Results are arrays of the current backend.
+    Threads may share one; then their draws come in any order.  Results are arrays of the current backend.  Arguments that don't
+    fit raise TypeError or ValueError, and nothing is drawn.
     """
 
     def __init__(self, seed: int | None = None) -> None:
-        self._key = _mixed(int.from_bytes(os.urandom(8), "little") if seed is None else _whole(seed))
+        self._key = _mixed(int.from_bytes(os.urandom(8), "little") if seed is None else _whole("a seed", seed))
         self._counter = 0
         self._lock = threading.Lock()
 
@@ -49,14 +51,14 @@ class Generator:
     def state(self, state: dict[str, int]) -> None:
         if not isinstance(state, dict) or state.keys() != {"key", "counter"}:
             raise ValueError(f"a generator's state is {{'key': ..., 'counter': ...}}, not {state!r}")
-        self._key, self._counter = _whole(state["key"]), _whole(state["counter"])
+        self._key, self._counter = (_whole(f"a generator's {name}", state[name]) for name in ("key", "counter"))
 
     def __reduce__(self) -> Any:
         return _restored, (self.state,)
 
     def split(self, n: int = 2) -> list[Generator]:
         """n generators whose draws have nothing to do with one another's or this one's."""
-        return [Generator(self.seed()) for _ in range(n)]
+        return [Generator(self.seed()) for _ in range(_whole("split: n", n))]
 
     def seed(self) -> int:
         """A seed for one random operator or library: a whole number below 2**63."""
@@ -69,25 +71,36 @@ class Generator:
         return _mixed(self._key + n * _STEP) >> 1
 
     def uniform(self, shape: Any = (), low: float = 0.0, high: float = 1.0, dtype: Any = np.float64) -> Array:
-        """Numbers from low up to, but for rounding, high."""
-        k = backend.kernels()
-        u = k.uniform(self.seed(), _shape(shape), np.dtype(dtype))
+        """Numbers from low up to, but for rounding, high: floats, which dtype must be able to hold."""
+        k, lengths, dtype = backend.kernels(), _shape("uniform", shape), _floats("uniform", dtype)
+        low, high = _number("uniform: low", low), _number("uniform: high", high)
+        if not (low <= high and max(-low, high, high - low) <= float(np.finfo(dtype).max)):  # NaN too
+            raise ValueError(f"uniform: low must not be above high, and {dtype} must hold both and their difference; got {low} and {high}")
+        u = k.uniform(self.seed(), lengths, dtype)
         return u if (low, high) == (0, 1) else k.add(k.multiply(u, k.scalar(high - low, u.dtype)), k.scalar(low, u.dtype))
 
     def normal(self, shape: Any = (), mean: float = 0.0, std: float = 1.0, dtype: Any = np.float64) -> Array:
-        """Normally distributed numbers.  Raises TypeError for a dtype that is no float."""
-        if np.dtype(dtype).kind != "f":
-            raise TypeError(f"normal: dtype must be of floats, not {np.dtype(dtype)}")
-        return self._host(lambda rng: rng.normal(mean, std, _shape(shape)), dtype)
+        """Normally distributed floats."""
+        lengths, dtype = _shape("normal", shape), _floats("normal", dtype)
+        mean, std = _number("normal: mean", mean), _number("normal: std", std)
+        if not std >= 0:
+            raise ValueError(f"normal: std must be at least 0, got {std}")
+        return self._host(lambda rng: rng.normal(mean, std, lengths), dtype)
 
     def integers(self, low: int, high: int, shape: Any = (), dtype: Any = np.int64) -> Array:
-        """Whole numbers from low to high - 1.  Raises ValueError if dtype can't hold them."""
-        if np.dtype(dtype).kind not in "iu" or low < np.iinfo(dtype).min or high - 1 > np.iinfo(dtype).max:
-            raise ValueError(f"integers: {np.dtype(dtype)} can't hold whole numbers from {low} to {high - 1}")
-        return self._host(lambda rng: rng.integers(low, high, _shape(shape)), dtype)
+        """Whole numbers from low to high - 1, which dtype must be able to hold."""
+        low, high = (_whole(f"integers: {name}", n, -(1 << 63), 1 << 64) for name, n in (("low", low), ("high", high)))
+        lengths, dtype = _shape("integers", shape), np.dtype(dtype)
+        if low >= high:
+            raise ValueError(f"integers: there is no whole number from {low} to {high - 1}; high must be above low")
+        if dtype.kind not in "iu" or low < np.iinfo(dtype).min or high - 1 > np.iinfo(dtype).max:
+            raise ValueError(f"integers: {dtype} can't hold whole numbers from {low} to {high - 1}")
+        drawn = np.uint64 if high > 1 << 63 else np.int64
+        return self._host(lambda rng: rng.integers(low, high, lengths, drawn), dtype)
 
     def permutation(self, n: int) -> np.ndarray[Any, Any]:
         """The numbers below n in a random order, as a NumPy array: it serves to index."""
+        n = _whole("permutation: n", n)
         return np.random.Generator(np.random.Philox(self.seed())).permutation(n)
 
     def _host(self, draw: Callable[[np.random.Generator], Any], dtype: Any) -> Array:
@@ -102,15 +115,33 @@ def _mixed(x: int) -> int:
     return x ^ (x >> 31)
 
 
-def _whole(x: Any) -> int:
-    n = operator.index(x)
-    if n < 0:
-        raise ValueError(f"a seed is not negative, but {n} is")
+def _whole(what: str, x: Any, least: int = 0, most: int = _MASK) -> int:
+    try:
+        n = operator.index(x)
+    except TypeError:
+        raise TypeError(f"{what} must be a whole number, got {describe(x)}") from None
+    if not least <= n <= most:
+        raise ValueError(f"{what} must be a whole number from {least} to {most}, got {n}")
     return n
 
 
-def _shape(shape: Any) -> Shape:
-    return (operator.index(shape),) if not isinstance(shape, Sequence) else tuple(map(operator.index, shape))
+def _number(what: str, x: Any) -> float:
+    """A real number.  An array or a Tensor, whose derivative would be lost, is none."""
+    if not isinstance(x, (int, float, np.integer, np.floating)):
+        raise TypeError(f"{what} must be a real number, got {describe(x)}")
+    return float(x)
+
+
+def _floats(name: str, dtype: Any) -> np.dtype[Any]:
+    found: np.dtype[Any] = np.dtype(dtype)
+    if found.kind != "f":
+        raise TypeError(f"{name}: dtype must be of floats, not {found}")
+    return found
+
+
+def _shape(name: str, shape: Any) -> Shape:
+    lengths = shape if isinstance(shape, Sequence) else (shape,)
+    return tuple(_whole(f"{name}: shape, or each length in it,", n) for n in lengths)
 
 
 def _restored(state: dict[str, int]) -> Generator:

@@ -13,7 +13,6 @@ import pytest
 
 import autotape as at
 from autotape import backend, random
-from autotape.errors import TapeError
 from autotape.opsets import v20 as ops
 from autotape.testing import check_grads
 from autotape.train import init
@@ -340,13 +339,55 @@ def test_an_initial_state_may_be_learnt():
     assert gradient.shape == h.shape and np.abs(gradient).min() > 0 and r.h is not h
 
 
-def test_inside_checkpoint_a_carried_state_is_refused_and_a_given_one_works():
+def by_pieces(r, x, wrap):
+    piece = wrap(r)
+    return sum(np.sum(piece(part) ** 2) for part in np.split(x, 3))
+
+
+def state_set_inside(r, x, wrap):
+    def start(x):
+        r.h = r.c = 0
+        return r(x[:1]), r(x[1:])
+
+    return sum(np.sum(y**2) for y in (*wrap(start)(x), r(x)))
+
+
+def nested_and_shared(r, x, wrap):
+    twin = at.tree.map(lambda w: w, r)  # whose state is r's
+    inner = wrap(r)
+    outer = wrap(lambda x: inner(x[:1]) * twin(x[1:2]) + inner(x[2:]))
+    return np.sum(outer(x[:3]) ** 2) + np.sum(r(x[:2])) + np.sum(outer(x[3:]) ** 3)
+
+
+def state_alone(r, x, wrap):
+    wrap(lambda x: (r(x), None)[1])(x)
+    return np.sum(r(x) ** 2)
+
+
+@pytest.mark.parametrize("program", [by_pieces, state_set_inside, nested_and_shared, state_alone], ids=lambda f: f.__name__)
+@pytest.mark.parametrize("derivative", [at.grad, lambda f: lambda w: at.hvp(f)(w, w)], ids=["gradient", "hvp"])
+def test_a_checkpoint_carries_a_state_once_and_differentiates_it(program, derivative):
+    r, x = ops.RNN(3, 2, num_layers=2, dropout=0.3, dtype=np.float64), rng.normal(size=(6, 2, 3))
+
+    def run(wrap):
+        r.h, r.c = 0, 0
+        with random.use(1):
+            found = derivative(lambda w: program(at.tree.map(lambda _: w, r), x, wrap))(np.array(r.w.value))
+        return found, r.h.numpy(), r.c.numpy()
+
+    for found, expected in zip(run(at.checkpoint), run(lambda f: f), strict=True):
+        np.testing.assert_allclose(found, expected, 1e-9, 1e-12)
+
+
+def test_a_pullback_through_a_checkpoint_leaves_the_state_as_it_is():
     r, x = ops.RNN(3, 2, h=0, c=0, dtype=np.float64), rng.normal(size=(4, 2, 3))
-    with pytest.raises(TapeError, match="did not do the same when it ran again"):
-        at.grad(lambda w: np.sum(at.checkpoint(at.tree.map(lambda _: w, r))(x)))(r.w)
-    h, c = states(r, 2)
-    f = lambda w: np.sum(ops.rnnforw(r, w, x, h, c)[0] ** 2)  # noqa: E731
-    np.testing.assert_allclose(at.grad(at.checkpoint(f))(r.w), at.grad(f)(r.w), 1e-13)
+    _, pull = at.vjp(lambda w: at.checkpoint(at.tree.map(lambda _: w, r))(x), np.array(r.w.value))
+    r.h = r.c = 0
+    r(x[:1])
+    h = r.h
+    v = np.ones((4, 2, 2))
+    np.testing.assert_array_equal(pull(v)[0], pull(v)[0])
+    assert r.h is h
 
 
 # ---------------------------------------------------------------- dropout between layers
@@ -428,6 +469,7 @@ def test_first_values_of_ones_own():
     ones, twos = (lambda *dims, dtype, value=value: np.full(dims, value, dtype) for value in (1, 2))
     r = ops.RNN(2, 3, winit=init.xavier_normal, binit=ones, finit=twos, dtype=np.float64)
     assert r.w.dtype == np.float64 and [p.numpy()[0] for p in ops.rnnparams(r)[8:]] == [1, 2, 1, 1, 1, 1, 1, 1]
+    assert ops.RNN(2, 3, winit=lambda *dims, dtype: rng.normal(size=dims)).w.dtype == np.float32  # RNN's, whatever an init gives
     gru = ops.RNN(2, 3, rnn_type="gru", binit=ones)
     assert {p.numpy()[0] for p in ops.rnnparams(gru)[6:]} == {1}
 
@@ -466,7 +508,9 @@ def test_repr_says_what_is_not_usual():
     ("options", "message"),
     [
         (dict(rnn_type="LSTM"), "RNN: rnn_type 'LSTM' is unknown: use one of 'relu', 'tanh', 'lstm', 'gru'"),
-        (dict(num_layers=0), "RNN: num_layers must be at least 1, got 0"),
+        (dict(num_layers=0), "RNN: num_layers must be a whole number of at least 1, got 0"),
+        (dict(num_layers=True), "RNN: num_layers must be a whole number of at least 1, got True"),
+        (dict(rnn_type=["gru"]), "RNN: rnn_type ['gru'] is unknown: use one of 'relu', 'tanh', 'lstm', 'gru'"),
         (dict(dropout=1.5), "RNN: dropout must be a probability from 0 to 1, got 1.5"),
         (dict(dropout=math.nan), "RNN: dropout must be a probability from 0 to 1, got nan"),
         (dict(skip_input=True), "RNN: with skip_input, input_size must be hidden_size; they are 3 and 2"),
@@ -485,8 +529,29 @@ def test_options_of_wrong_types():
         ops.RNN(3, 2, num_layers=1.5)
     with pytest.raises(TypeError, match="numLayers"):
         ops.RNN(3, 2, numLayers=2)
-    with pytest.raises(ValueError, match="RNN: hidden_size must be at least 1, got 0"):
+    with pytest.raises(ValueError, match="RNN: hidden_size must be a whole number of at least 1, got 0"):
         ops.RNN(3, 0)
+    with pytest.raises(ValueError, match="RNN: input_size must be a whole number of at least 1, got True"):
+        ops.RNN(True, 2)
+    with pytest.raises(TypeError, match=r"RNN: h must be None, 0 or an array \(layers, B, hidden_size\), .* got bool False"):
+        ops.RNN(3, 2, h=False)
+    with pytest.raises(TypeError, match="RNN: dtype must be of floats, not int64"):
+        ops.RNN(3, 2, dtype=int)
+
+
+@pytest.mark.parametrize(
+    ("name", "init", "message"),
+    [
+        ("winit", lambda *dims, dtype: np.ones(dims[::-1], dtype), "array of real numbers of shape (2, 3), not ndarray(3, 2) float32"),
+        ("winit", lambda *dims, dtype: 0.5, "array of real numbers of shape (2, 3), not float 0.5"),
+        ("binit", lambda *dims, dtype: np.ones(dims, complex), "array of real numbers of shape (2,), not ndarray(2,) complex128"),
+        ("finit", lambda *dims, dtype: None, "array of real numbers of shape (2,), not NoneType None"),
+        ("winit", 0, "function, called as winit(*dims, dtype=dtype), got int 0"),
+    ],
+)
+def test_first_values_that_do_not_fit(name, init, message):
+    with pytest.raises((TypeError, ValueError), match=rf"^RNN: {name} must .*{re.escape(message)}$"):
+        ops.RNN(3, 2, **{name: init})
 
 
 @pytest.mark.parametrize("shape", [(4, 2, 5), (0, 2, 3), (4, 0, 3), (4, 2, 2, 3), (), (3, 0), (0,)])
@@ -507,8 +572,10 @@ def test_batch_sizes_that_do_not_fit(sizes):
 def test_batch_sizes_go_with_an_x_of_two_axes():
     with pytest.raises(ValueError, match=re.escape("x (2, 2, 3) must be (rows, X), beside batch_sizes, where X is 3")):
         ops.RNN(3, 2)(np.ones((2, 2, 3)), batch_sizes=(2, 2))
-    with pytest.raises(TypeError, match="batch_sizes"):
+    with pytest.raises(TypeError, match=r"rnnforw: each of batch_sizes must be a whole number, got float 2\.0"):
         ops.RNN(3, 2)(np.ones((4, 3)), batch_sizes=(2.0, 2.0))
+    with pytest.raises(TypeError, match="rnnforw: batch_sizes must be whole numbers, the rows of each step, got int 4"):
+        ops.RNN(3, 2)(np.ones((4, 3)), batch_sizes=4)
 
 
 def test_a_state_that_does_not_fit():
@@ -522,14 +589,19 @@ def test_a_state_that_does_not_fit():
         r(np.ones((4, 2, 3), np.float32))
     with pytest.raises(ValueError, match="rnnforw: c is an lstm's cell state; rnn_type 'tanh' has none"):
         ops.rnnforw(*ops.rnninit(3, 2, rnn_type="tanh"), np.ones((4, 2, 3)), None, 0)
+    for state in ({}, None, {"h": 0, "c": 0, "d": 0}):
+        with pytest.raises(ValueError, match=re.escape("a network's state is {'h': ..., 'c': ...}, not ")):
+            r.state = state
 
 
 def test_weights_that_do_not_fit():
     r, w = ops.rnninit(3, 2, rnn_type="tanh")
     with pytest.raises(ValueError, match=re.escape("rnnforw: w (13,) must have the shape (14,) for RNN(input_size=3")):
         ops.rnnforw(r, w[1:], np.ones(3))
-    with pytest.raises(ValueError, match=r"rnnforw: RNN.* holds no weights, since rnninit gave them apart: pass them as w"):
+    with pytest.raises(ValueError, match=r"rnnforw: w is None; pass r\.w, or the weights that rnninit gave beside RNN"):
         r(np.ones(3))
+    with pytest.raises(TypeError, match=r"rnnforw: r must be an RNN, got ndarray\(14,\) float32"):
+        ops.rnnforw(w, r, np.ones(3))
     for numbers, message in (((2, 1, 1), "layer must be from 1 to 1"), ((1, 3, 1), "id must be from 1 to 2"), ((1, 1, 0), "param must be")):
         with pytest.raises(ValueError, match=f"rnnparam: {message}"):
             ops.rnnparam(r, *numbers, w)
@@ -539,6 +611,7 @@ def test_weights_that_do_not_fit():
     ("change", "message"),
     [
         (dict(cell="rnn"), "cell 'rnn' is unknown"),
+        (dict(cell=["tanh"]), "cell ['tanh'] is unknown"),
         (dict(state=np.ones((2, 2, 2))), "state (2, 2, 2) must be (1, B, H) for B sequences and H hidden units, none of them 0"),
         (dict(state=np.ones((1, 0, 2))), "state (1, 0, 2) must be (1, B, H)"),
         (dict(sizes=(2, 3)), "sizes must say how many of the rows of x (4, 3) each step has, one for each of the 2 sequences at first"),
@@ -552,3 +625,11 @@ def test_a_recurrence_that_does_not_fit(change, message):
     given = dict(x=np.ones((4, 3)), w=np.ones(14), state=np.ones((1, 2, 2)), cell="tanh", sizes=(2, 2)) | change
     with pytest.raises(ValueError, match=re.escape(message)):
         ops.recurrence(given.pop("x"), given.pop("w"), given.pop("state"), **given)
+
+
+@pytest.mark.parametrize(("sizes", "message"), [(4, "sizes must be whole numbers, .* got int 4"), ((2.0, 2), "each of sizes must be a")])
+def test_a_recurrence_whose_sizes_are_no_whole_numbers(sizes, message):
+    with pytest.raises(TypeError, match=f"^recurrence: {message}"):
+        ops.recurrence(np.ones((4, 3)), np.ones(14), np.ones((1, 2, 2)), "tanh", sizes)
+    same = [ops.recurrence(np.ones((4, 3)), np.ones(14), np.ones((1, 2, 2)), "tanh", s)[0] for s in ((2, 2), [2, 2], np.array([2, 2]))]
+    assert np.array_equal(same[0], same[1]) and np.array_equal(same[0], same[2])

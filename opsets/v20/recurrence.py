@@ -7,17 +7,18 @@ reference composition, which serves all higher orders.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from autotape import kernels, operator
 from autotape.backends.kernels import packed_steps, recurrent_parts
 from autotape.rows import dense
 from autotape.tape import is_recording
+from autotape.tensor import describe
 from autotape.transforms import vjp
 
 from ..array import concatenate, getitem, matmul, reshape, stack, tanh, transpose
-from ..geometry import expect
+from ..geometry import expect, whole_number
 from .activations import relu, sigm
 
 GATES = {"relu": 1, "tanh": 1, "lstm": 4, "gru": 3}
@@ -69,6 +70,7 @@ def recurrence_grads(dy, dfinal, x, w, state, y, gates, inner, cell="lstm", size
     check("recurrence_grads", x.shape, w.shape, state.shape, cell, sizes, skip)
     expect("recurrence_grads", "dy", dy.shape, (x.shape[0], state.shape[2]))
     expect("recurrence_grads", "dfinal", dfinal.shape, state.shape)
+    expect("recurrence_grads", "y", y.shape, dy.shape)
     return kernels().recurrence_grads(dy, dfinal, x, w, state, y, gates, inner, cell, sizes, reverse, skip, with_x)
 
 
@@ -122,7 +124,7 @@ def gates_of(x, count):
 
 def check(name, x, w, state, cell, sizes, skip):
     """Raise ValueError unless shapes and options are as recurrence describes them."""
-    if cell not in GATES:
+    if not isinstance(cell, str) or cell not in GATES:
         raise ValueError(f"{name}: cell {cell!r} is unknown: use one of {', '.join(map(repr, GATES))}")
     states = 2 if cell == "lstm" else 1
     if len(state) != 3 or state[0] != states or 0 in state:
@@ -135,7 +137,15 @@ def check(name, x, w, state, cell, sizes, skip):
 
 
 def check_sizes(name, x, sequences, sizes):
+    sizes = whole_numbers(name, "sizes", sizes)
     falls = all(a >= b for a, b in itertools.pairwise(sizes))
     if len(x) != 2 or not sizes or not falls or sizes[0] != sequences or sizes[-1] < 1 or sum(sizes) != x[0]:
         expected = f"one for each of the {sequences} sequences at first, then never more than before and at least 1"
         raise ValueError(f"{name}: sizes must say how many of the rows of x {x} each step has, {expected}, all in all; got {sizes}")
+
+
+def whole_numbers(name, option, sizes):
+    """How many rows each step has, as a tuple."""
+    if not isinstance(sizes, Iterable):
+        raise TypeError(f"{name}: {option} must be whole numbers, the rows of each step, got {describe(sizes)}")
+    return tuple(whole_number(name, f"each of {option}", n) for n in sizes)

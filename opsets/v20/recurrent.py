@@ -4,19 +4,21 @@ from __future__ import annotations
 
 import copy
 import math
+from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 
 from autotape import Param, io, kernels, random, tree
-from autotape.tensor import describe
+from autotape.folding import carries
+from autotape.tensor import adopt, describe
 
 from ..array import concatenate, getitem, reshape
 from ..array.shapes import dtype_of, shape_of
-from ..geometry import real_number, whole_number
+from ..geometry import REAL, real_number, whole_number
 from .dropouts import dropout
-from .recurrence import GATES, recurrence
+from .recurrence import GATES, recurrence, whole_numbers
 
 
 class RNN:
@@ -34,7 +36,7 @@ class RNN:
     The state: `h`, and of an lstm `c`, is None (start at zero and discard the final state), 0 (start at zero and carry on: it becomes
     the final state, from which the next call starts), or an array (layers, B, hidden_size) to start from, carried on too; it may be set
     at any time.  A carried state is part of the graph of a tape that is still open, and a constant to later ones.  A network taken
-    apart and rebuilt as a tree shares its state with the original.  Inside checkpoint, where it would be carried twice, use rnnforw.
+    apart and rebuilt as a tree shares its state with the original.  Through checkpoint it is carried once, and differentiated.
 
     rnn_type: x is the input or the output of the layer below, W and R matrices, a and b biases, * is elementwise,
 
@@ -57,10 +59,10 @@ class RNN:
         self.configure(input_size, hidden_size, rnn_type, num_layers, bidirectional, dropout, skip_input)
         self._state = SimpleNamespace(h=h, c=c)
         check_states("RNN", self, h, c)
-        self.w: Any = Param(first_weights(self, winit or xavier_uniform, binit or zeros, finit or ones, np.dtype(dtype)))
+        self.w: Any = Param(first_weights(self, {"winit": winit, "binit": binit, "finit": finit}, np.dtype(dtype)))
 
     def configure(self, input_size, hidden_size, rnn_type, num_layers, bidirectional, dropout, skip_input):
-        if rnn_type not in GATES:
+        if not isinstance(rnn_type, str) or rnn_type not in GATES:
             raise ValueError(f"RNN: rnn_type {rnn_type!r} is unknown: use one of {', '.join(map(repr, GATES))}")
         self.input_size, self.hidden_size = positive("input_size", input_size), positive("hidden_size", hidden_size)
         self.rnn_type, self.num_layers = rnn_type, positive("num_layers", num_layers)
@@ -71,6 +73,7 @@ class RNN:
             raise ValueError(f"RNN: with skip_input, input_size must be hidden_size; they are {input_size} and {hidden_size}")
 
     def __call__(self, x, *, batch_sizes=None):
+        carries(self._state)
         y, h, c = rnnforw(self, self.w, x, self.h, self.c, batch_sizes=batch_sizes)
         if self.h is not None:
             self.h = h
@@ -103,6 +106,8 @@ class RNN:
 
     @state.setter
     def state(self, state):
+        if not isinstance(state, dict) or state.keys() != {"h", "c"}:
+            raise ValueError(f"a network's state is {{'h': ..., 'c': ...}}, not {state!r}")
         self.h, self.c = state["h"], state["c"]
 
     @property
@@ -202,7 +207,7 @@ def packed(r, x, batch_sizes):
 
 
 def ragged(shape, batch_sizes):
-    sizes = tuple(whole_number("rnnforw", "batch_sizes", n) for n in batch_sizes)
+    sizes = whole_numbers("rnnforw", "batch_sizes", batch_sizes)
     if not sizes or sizes[-1] < 1 or sorted(sizes, reverse=True) != list(sizes) or sum(sizes) != shape[0]:
         raise ValueError(
             f"rnnforw: batch_sizes must be the number of rows of each step, at least 1 and never growing, together the {shape[0]} rows of "
@@ -235,7 +240,7 @@ def check_states(name, r, h, c, sequences=None):
 
 
 def is_zero(state):
-    return state is None or (isinstance(state, (int, float)) and state == 0)
+    return state is None or (isinstance(state, REAL) and not isinstance(state, bool) and state == 0)
 
 
 # ---------------------------------------------------------------- the weights: the matrices of all layers, then all biases
@@ -306,21 +311,35 @@ def layer_weights(r, w, k):
 
 
 def check_weights(name, r, w):
+    if not isinstance(r, RNN):
+        raise TypeError(f"{name}: r must be an RNN, got {describe(r)}")
     if w is None:
-        raise ValueError(f"{name}: {r} holds no weights, since rnninit gave them apart: pass them as w")
+        raise ValueError(f"{name}: w is None; pass r.w, or the weights that rnninit gave beside {r}")
     size = layer_parts(r, r.layers - 1)[1].stop
     if (shape := shape_of(w)) != (size,):
         raise ValueError(f"{name}: w {shape} must have the shape {(size,)} for {r}")
 
 
-def first_weights(r, winit, binit, finit, dtype):
-    k, parts = kernels(), []
+def first_weights(r, inits, dtype):
+    if dtype.kind != "f":
+        raise TypeError(f"RNN: dtype must be of floats, not {dtype}")
+    parts = []
     for layer, id, param in all_numbers(r):
         _, shape = place(r, layer, id, param)
-        is_forget = r.rnn_type == "lstm" and (id, param) == (2, 2)
-        init = finit if is_forget else binit if param == 2 else winit
-        parts.append(k.to_numpy(k.adopt(init(*shape, dtype=dtype))).reshape(-1) if 0 not in shape else np.empty(0, dtype))
+        name = "winit" if param == 1 else "finit" if r.rnn_type == "lstm" and id == 2 else "binit"
+        init = USUAL[name] if inits[name] is None else inits[name]
+        parts.append(first_values(name, init, shape, dtype) if 0 not in shape else np.empty(0, dtype))
     return np.concatenate(parts)
+
+
+def first_values(name, init, shape, dtype):
+    """One matrix or bias, flat."""
+    if not callable(init):
+        raise TypeError(f"RNN: {name} must be a function, called as {name}(*dims, dtype=dtype), got {describe(init)}")
+    k, value = kernels(), init(*shape, dtype=dtype)
+    if shape_of(value) != shape or dtype_of(value).kind not in "biuf":
+        raise ValueError(f"RNN: {name} must give an array of real numbers of shape {shape}, not {describe(value)}")
+    return k.to_numpy(adopt(value, k)).reshape(-1).astype(dtype)
 
 
 def xavier_uniform(*dims, dtype):
@@ -336,8 +355,10 @@ def ones(*dims, dtype):
     return kernels().ones(dims, dtype)
 
 
+USUAL: dict[str, Callable[..., Any]] = {"winit": xavier_uniform, "binit": zeros, "finit": ones}
+
+
 def positive(name, value):
-    n = whole_number("RNN", name, value)
-    if n < 1:
-        raise ValueError(f"RNN: {name} must be at least 1, got {n}")
+    if isinstance(value, bool) or (n := whole_number("RNN", name, value)) < 1:
+        raise ValueError(f"RNN: {name} must be a whole number of at least 1, got {value!r}")
     return n
