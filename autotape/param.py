@@ -54,6 +54,8 @@ class Param:
         raw = _raw(new, k)
         if raw.shape != self.shape:
             raise ValueError(f"a Param of shape {self.shape} can't take a value of shape {raw.shape}")
+        if raw.dtype.kind == "c" != self.dtype.kind:
+            raise TypeError(f"a Param of {self.dtype} can't take a value of {raw.dtype}, whose imaginary part would be lost")
         self.check_free()
         self._value = k.copy(k.astype(raw, self.dtype))
         self._version += 1
@@ -128,7 +130,8 @@ class Param:
         return dispatch_ufunc(ufunc, method, args, kwargs)
 
     def __array_function__(self, function: Any, types: Any, args: Any, kwargs: Any) -> Any:
-        return dispatch_function(function, args, kwargs)
+        y = dispatch_function(function, args, kwargs)
+        return watch(y) if isinstance(y, Param) else y  # what gives its argument as it is gives a value, not the variable
 
     # -- changes
     if TYPE_CHECKING:

@@ -17,7 +17,7 @@ from .batching import Batched
 class Rows:
     """Zeros of `shape`, to which rows[k] is added at [indices[k]]; an index may stand several times.
 
-    indices: (n,) whole numbers, a NumPy array.  rows: (n, *shape[1:]), an array of the current backend.  Sums of Rows and
+    indices: (n,) whole numbers from 0 on, a NumPy array.  rows: (n, *shape[1:]), an array of the current backend.  Sums of Rows and
     their products with numbers are Rows; whatever else meets one gets it dense.
     """
 
@@ -48,8 +48,13 @@ class Rows:
         return array
 
     def merged(self) -> Rows:
-        """The same with each index once, in their order."""
+        """The same with each index once, in their order.  Raises ValueError where indices and rows don't fit the shape."""
         indices, place = np.unique(self.indices, return_inverse=True)
+        if indices.dtype.kind not in "iu" or self.rows.shape != (*np.shape(self.indices), *self.shape[1:]):
+            met = f"{np.shape(self.indices)} {indices.dtype} and {self.rows.shape}"
+            raise ValueError(f"{self!r} takes n whole numbers and rows (n, *shape[1:]), not {met}")
+        if len(indices) and not (indices[0] >= 0 and indices[-1] < self.shape[0]):
+            raise ValueError(f"{self!r} takes indices from 0 to {self.shape[0] - 1}, but they are from {indices[0]} to {indices[-1]}")
         if len(indices) == len(self.indices) and (indices == self.indices).all():
             return self
         rows = backend.kernels().scatter_add(self.rows, place.reshape(-1), (len(indices), *self.shape[1:]))

@@ -374,8 +374,8 @@ class Kernels(Protocol):
         self, out: Out, w: Array, g: Array, m: Out, v: Out,
         rate: float, beta1: float, beta2: float, eps: float, scale: float, decay: float, shrink: float,
     ) -> None:  # fmt: skip
-        """m = beta1 * m + g; v = beta2 * v + g * g; out = (1 - shrink) * w - rate * m / (sqrt(v) + eps).  Sums, not means: what
-        divides them goes into rate and eps."""
+        """m = beta1 * m + (1 - beta1) * g; v = beta2 * v + (1 - beta2) * g * g; out = (1 - shrink) * w - rate * m / (sqrt(v) + eps).
+        What corrects their bias goes into rate and eps."""
 
     def index_write(self, out: Out, index: Any, v: Array) -> None:
         """Writes v to out[index], as index_set does to a copy."""

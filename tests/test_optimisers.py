@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import gc
 import math
+import pickle
 import sys
 import threading
 
@@ -126,6 +127,27 @@ def test_defaults_are_knets(cls):
     assert repr(opt).startswith(f"{cls.__name__}(lr={opt.lr:g}")
 
 
+@pytest.mark.parametrize("cls", [Rmsprop, Adadelta, Adam, AdamW])
+def test_large_float32_gradients_do_not_stop_the_parameter(cls):
+    large, w, v, opt, other = 6e18, np.zeros(3, np.float32), np.zeros(3), cls(), cls()  # up to 3.6e19, whose square is inf in float32
+    g = np.array([1.0, -2.0, 0.5])
+    for n in (1, 3, 2):
+        w, v = opt.step(w, (n * large * g).astype(np.float32)), other.step(v, n * large * g)
+        close(w, v, 1e-5)
+    assert (w != 0).all()
+
+
+@pytest.mark.parametrize("cls", [Adam, Rmsprop, Momentum])
+def test_options_may_change_from_step_to_step(cls):
+    rng, opt, w, expected, state = np.random.default_rng(0), cls(), np.ones(3), np.ones(3), {}
+    changes = {Adam: ("beta1", "beta2"), Rmsprop: ("rho",), Momentum: ("gamma",)}[cls]
+    for t, share in enumerate((0.9, 0.5, 0.99, 0.0), start=1):
+        g, options = numbers(rng, 3), dict.fromkeys(changes, share)
+        w = opt.step(Group(w, **options), Group(g)).params
+        expected = FORMULAS[cls](expected, g, state, t, **options)
+        close(w, expected, 1e-12)
+
+
 @pytest.mark.parametrize("cls", [c for c in ALL if c is not AdamW])
 def test_weight_decay_adds_to_the_gradient(cls):
     w = numbers(np.random.default_rng(0), (3, 2))
@@ -187,6 +209,19 @@ def test_a_param_that_a_tape_needs_raises_and_nothing_changes():
     assert (p.numpy() < 1).all() and (q.numpy() < 1).all()
 
 
+def test_a_real_param_takes_no_complex_value():
+    p = at.Param(np.ones(2))
+    with pytest.raises(TypeError, match="a Param of float64 can't take a value of complex128, whose imaginary part would be lost"):
+        p.value = np.array([1j, 2])
+    with pytest.raises(TypeError, match="imaginary part would be lost"):
+        p *= 1j
+    assert p.version == 0 and (p.numpy() == 1).all()
+    q = at.Param(np.ones(2, complex))
+    q *= 1j
+    q.value = q * 2.0
+    same(q.numpy(), [2j, 2j])
+
+
 def test_tracked_tensors_are_refused():
     def through(x):
         return SGD().step({"x": x}, {"x": x})["x"].sum()
@@ -237,6 +272,7 @@ WRONG = {
     "integers": ([np.ones(2, int)], [np.ones(2)], TypeError, r"SGD\.step: params\[0\]: .* int64: use floats"),
     "complex": ([np.ones(2)], [np.ones(2, complex)], TypeError, r"params\[0\]: optimisers take real numbers; .* float64, .* complex128"),
     "text": ([np.ones(2)], ["g"], TypeError, r"params\[0\]: str 'g' is no array of numbers"),
+    "a Param": ([np.ones(2)], [at.Param(np.ones(2))], TypeError, r"SGD\.step: params\[0\]: a Param is no gradient; its value is p\.value"),
     "unknown object": ([np.ones(2)], [object()], TypeError, r"params\[0\]: object .* is no array of numbers"),
 }
 
@@ -257,7 +293,7 @@ def test_one_param_can_not_stand_twice():
 
 
 @pytest.mark.parametrize("cls", ALL)
-@pytest.mark.parametrize("value", [-0.1, math.nan, math.inf, "0.1", None, 1j])
+@pytest.mark.parametrize("value", [-0.1, math.nan, math.inf, "0.1", None, 1j, True])
 def test_a_wrong_rate_raises(cls, value):
     with pytest.raises(ValueError, match=rf"{cls.__name__}: lr is a finite number from 0 on, not "):
         cls(lr=value)
@@ -280,17 +316,38 @@ def test_a_wrong_rate_raises(cls, value):
         (lambda: SGD(clip_norm=math.inf), ValueError, "SGD: clip_norm is"),
         (lambda: AdamW(weight_decay=-1), ValueError, "AdamW: weight_decay is"),
         (lambda: SGD(schedule=0.5), TypeError, "a schedule is a function of the number of updates done, not 0.5"),
-        (lambda: SGD(schedule=lambda t: -1).step(1.0, 1.0), ValueError, r"SGD: the schedule gave -1.0 for step 0"),
+        (lambda: SGD(schedule=lambda t: -1).step(1.0, 1.0), ValueError, r"SGD: the schedule gave -1 for step 0"),
         (lambda: SGD(schedule=lambda t: math.nan).step(1.0, 1.0), ValueError, r"SGD: the schedule gave nan"),
+        (lambda: SGD(schedule=lambda t: None).step(1.0, 1.0), ValueError, "SGD: the schedule gave None for step 0"),
+        (lambda: SGD(schedule=lambda t: "0.1").step(1.0, 1.0), ValueError, "SGD: the schedule gave '0.1' for step 0"),
         (lambda: SGD().step(Group(1.0, momentum=0.9), Group(1.0)), TypeError, "SGD: the option 'momentum' is unknown"),
         (lambda: SGD().step(Group(1.0, lr=-1), Group(1.0)), ValueError, "SGD: lr is"),
         (lambda: SGD().step(Group(1.0, clip_norm=1), Group(1.0)), TypeError, r"'clip_norm' is unknown \(or not a Group's\)"),
         (lambda: clip_norm([1.0], 0), ValueError, "clip_norm: the limit is a finite number above 0, not 0"),
+        (lambda: clip_norm([1.0], None), ValueError, "clip_norm: the limit is a finite number above 0, not None"),
+        (lambda: global_norm([np.ones(2, complex)]), TypeError, r"norm of gradients is of real numbers, not of ndarray\(2,\) complex128"),
+        (lambda: at.grad(lambda x: global_norm(x) * x.sum())(np.ones(2)), TypeError, "the norm of gradients would drop its derivative"),
     ],
 )  # fmt: skip
 def test_wrong_options_say_so(make, kind, message):
     with pytest.raises(kind, match=message):
         make()
+
+
+@pytest.mark.parametrize(
+    ("change", "kind", "message"),
+    [
+        (lambda opt: setattr(opt, "clip_norm", -3), ValueError, "SGD: clip_norm is a finite number from 0 on, not -3"),
+        (lambda opt: setattr(opt, "schedule", 0.5), TypeError, "a schedule is a function of the number of updates done, not 0.5"),
+        (lambda opt: opt.options.update(gclip=math.nan), ValueError, "SGD: gclip is a finite number from 0 on, not nan"),
+    ],
+)
+def test_wrong_options_set_later_stop_the_next_step(change, kind, message):
+    opt, p = SGD(), at.Param(1.0)
+    change(opt)
+    with pytest.raises(kind, match=message):
+        opt.step(p, 5.0)
+    assert opt.steps == 0 and p.item() == 1
 
 
 # ---------------------------------------------------------------- state
@@ -337,7 +394,8 @@ def test_state_is_arrays_numbers_and_text_by_path():
     state = opt.state
     assert {name: state[name] for name in ("optimiser", "lr", "steps")} == {"optimiser": "Adam", "lr": 0.001, "steps": 1}
     assert list(state["slots"]) == ["['w']"] and set(state["slots"]["['w']"]) == {"updates", "m", "v"}
-    same(state["slots"]["['w']"]["m"], np.ones((2, 2), np.float32), strict=True)
+    for name, share in (("m", 0.1), ("v", 0.001)):  # as in the formula, so that it stays one when betas change
+        same(state["slots"]["['w']"][name], np.full((2, 2), share, np.float32), strict=True)
     assert SGD().state["slots"] == {}
 
 
@@ -374,15 +432,31 @@ def test_a_state_moves_between_backends():
         (lambda s: s | {"optimiser": "AdamW"}, "no state of Adam"),
         (lambda s: {k: v for k, v in s.items() if k != "steps"}, "no state of Adam"),
         (lambda s: s | {"slots": {"[0]": {"m": np.ones(2)}}}, r"\[0\] has \['m'\], not \['m', 'updates', 'v'\]"),
+        (lambda s: s | {"slots": {"[0]": None}}, r"\[0\] has NoneType None, not"),
+        (lambda s: s | {"slots": [1]}, "no state of Adam"),
         (lambda s: s | {"lr": math.nan}, "lr is a finite number"),
+        (lambda s: s | {"steps": -1}, "Adam.state: steps is a whole number from 0 on, not -1"),
+        (lambda s: s | {"steps": 1.0}, "steps is a whole number from 0 on, not 1.0"),
+        (lambda s: with_slot(s, updates=-1), r"Adam.state: \[0\]: updates is a whole number from 0 on, not -1"),
+        (lambda s: with_slot(s, updates="1"), r"updates is a whole number from 0 on, not '1'"),
+        (lambda s: with_slot(s, m=[1.0, 1.0]), r"Adam.state: \[0\]: m is an array of floats, not list \[1.0, 1.0\]"),
+        (lambda s: with_slot(s, m=np.ones(2, complex)), r"m is an array of floats, not ndarray\(2,\) complex128"),
+        (lambda s: with_slot(s, v=np.ones(2, int)), r"v is an array of floats, not ndarray\(2,\) int64"),
+        (lambda s: with_slot(s, v=at.Param(np.ones(2))), r"v is an array of floats, not Param"),
+        (lambda s: with_slot(s, v=np.ones(3)), r"\[0\] has arrays of different shapes: m \(2,\), v \(3,\)"),
     ],
 )
-def test_another_state_is_refused(change, message):
+def test_another_state_is_refused_whole(change, message):
     opt = Adam()
     opt.step([np.ones(2)], [np.ones(2)])
+    before, wrong = opt.state, change(opt.state)
     with pytest.raises(ValueError, match=message):
-        opt.state = change(opt.state)
-    assert opt.steps == 1
+        opt.state = {**wrong, "lr": wrong["lr"] * 2} if isinstance(wrong, dict) else wrong
+    assert str(opt.state) == str(before)
+
+
+def with_slot(state, **parts):
+    return {**state, "slots": {**state["slots"], "[0]": {**state["slots"]["[0]"], **parts}}}
 
 
 def test_a_state_of_another_shape_names_the_leaf():
@@ -478,6 +552,43 @@ def test_an_optimiser_can_be_copied():
 # ---------------------------------------------------------------- groups, clipping, schedules
 
 
+@pytest.mark.parametrize("copied", [copy.deepcopy, lambda x: pickle.loads(pickle.dumps(x))], ids=["deepcopy", "pickle"])
+@pytest.mark.parametrize("cls", ALL)
+def test_an_optimiser_copied_with_its_params_goes_on_with_their_state(cls, copied):
+    params, opt = [at.Param(np.ones(2)), at.Param(np.zeros(2))], cls()
+    opt.step(params, [np.ones(2), np.full(2, 2.0)])
+    others, other = copied((params, opt))
+    for ps, o in ((params, opt), (others, other)):
+        o.step(ps, [np.full(2, -1.0), np.full(2, 3.0)])
+    for p, q in zip(params, others, strict=True):
+        same(p.numpy(), q.numpy())
+    assert str(opt.state) == str(other.state)
+
+
+def test_a_shallow_copy_shares_no_state():
+    opt, p = Adam(), at.Param(np.ones(2))
+    opt.step(p, np.ones(2))
+    before, other = str(opt.state), copy.copy(opt)
+    other.lr = 5.0
+    other.step(p, np.ones(2))
+    assert str(opt.state) == before and other.steps == 2
+
+
+def test_a_step_that_fails_binds_no_param_to_a_state():
+    def start():
+        return at.Param(np.ones(2)), at.Param(np.ones(3))
+
+    a, b = start()
+    opt, other = Momentum(), Momentum()
+    opt.step([a, b], [np.ones(2), np.ones(3)])
+    other.state = opt.state
+    a, b = start()
+    with pytest.raises(ValueError, match=r"its state 'v' \(2,\)"):
+        other.step([b, a], [np.ones(3), np.ones(2)])  # the wrong order
+    other.step([a, b], [np.ones(2), np.ones(3)])
+    assert {path: slot["updates"] for path, slot in other.state["slots"].items()} == {"[0]": 2, "[1]": 2}
+
+
 def test_groups_have_options_of_their_own():
     body, head = {"w": at.Param(np.ones(2))}, at.Param(np.ones(2))
     params = [Group(body, lr=0.5), Group(head, weight_decay=1.0)]
@@ -544,6 +655,31 @@ def test_a_large_float32_gradient_is_clipped_not_lost():
     close(new, -math.sqrt(0.5), 1e-6)
 
 
+@pytest.mark.parametrize("name", BACKENDS)
+@pytest.mark.parametrize("unit", [1e200, 1e-200, 1e306, 5e-324])
+def test_norms_whose_squares_overflow_or_vanish(unit, name):
+    with backend.use(name) as k:
+        grads = [k.adopt(np.array([3.0, 0.0]) * unit), k.adopt(np.array([[4.0]]) * unit)]
+        close(global_norm(grads), 5 * unit, 1e-14)
+        close(global_norm(grads[0]), 3 * unit, 1e-14)
+        zeros = [k.zeros(g.shape, g.dtype) for g in grads]
+        if unit > 1:
+            for found in (clip_norm(grads, 5.0), SGD(1.0, clip_norm=5.0).step(zeros, [-g for g in grads])):
+                close(plain(found[0]), [3, 0], 1e-14)
+                close(plain(found[1]), [[4]], 1e-14)
+    assert global_norm([np.zeros(3), np.zeros((0, 2)), 0.0]) == 0
+    assert global_norm([np.array([math.inf, 1.0])]) == math.inf and math.isnan(global_norm([np.array([math.nan, 1e200])]))
+
+
+def test_half_precision_is_clipped_though_the_share_is_none_of_its_numbers():
+    g = np.full(250_000, 6e4, np.float16)
+    for new in (clip_norm(g, 0.5), clip_norm(at.array(g), 0.5).numpy(), -SGD(1.0, clip_norm=0.5).step(g * 0, g)):
+        same(new, np.full(g.shape, 1e-3, np.float16), strict=True)
+    rows = clip_norm(Rows(np.array([2, 0]), g[:6].reshape(2, 3) / 1000, (5, 3)), 1.0)
+    assert type(rows) is Rows and rows.dtype == np.float16
+    close(rows.rows, math.sqrt(1 / 6), 1e-3)
+
+
 def test_gradients_that_are_not_finite_are_not_hidden():
     new = SGD(1.0, clip_norm=1.0).step([0.0, 0.0], [math.nan, 1.0])
     assert math.isnan(new[0]) and new[1] == -1.0
@@ -577,7 +713,7 @@ def test_schedules_compose_with_one_another_and_with_functions():
 def test_a_schedule_takes_at_least_one_step(make):
     with pytest.raises(ValueError, match="is at least 1, not 0"):
         make(0)
-    with pytest.raises(TypeError):
+    with pytest.raises(TypeError, match=r"(step|cosine|linear|warmup|then): (every|steps) is a whole number, not 1\.5"):
         make(1.5)
 
 
@@ -631,6 +767,23 @@ def test_a_sparse_gradient_is_a_dense_one_where_no_row_moves_by_itself(cls):
 def test_rows_of_another_shape_raise():
     with pytest.raises(ValueError, match=r"params: the parameter has shape \(8, 2\), its gradient \(9, 2\)"):
         SGD().step(np.ones((8, 2)), Rows(np.array([1]), np.ones((1, 2)), (9, 2)))
+
+
+@pytest.mark.parametrize(
+    ("rows", "kind", "message"),
+    [
+        (Rows(np.array([8]), np.ones((1, 2)), (8, 2)), ValueError, r"params\[1\]: Rows\(1 of .* takes indices from 0 to 7, .* from 8 to 8"),
+        (Rows(np.array([-1, 7]), np.ones((2, 2)), (8, 2)), ValueError, r"takes indices from 0 to 7, but they are from -1 to 7"),
+        (Rows(np.array([1.0]), np.ones((1, 2)), (8, 2)), ValueError, r"takes n whole numbers .* not \(1,\) float64 and \(1, 2\)"),
+        (Rows(np.array([1]), np.ones((2, 2)), (8, 2)), ValueError, r"rows \(n, \*shape\[1:\]\), not \(1,\) int64 and \(2, 2\)"),
+        (Rows(np.array([1]), StrictArray(np.ones((1, 2))), (8, 2)), BackendError, r"'numpy' works on ndarray, but met StrictArray\(1, 2\)"),
+    ],
+)
+def test_rows_that_do_not_fit_change_nothing(rows, kind, message):
+    p, q, opt = at.Param(np.ones(2)), at.Param(np.ones((8, 2))), Adam()
+    with pytest.raises(kind, match=message):
+        opt.step([p, q], [np.ones(2), rows])
+    assert (p.numpy() == 1).all() and (q.numpy() == 1).all() and opt.state["slots"] == {}
 
 
 # ---------------------------------------------------------------- the kernels

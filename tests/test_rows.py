@@ -98,6 +98,13 @@ def test_indices_that_wrap_in_their_dtype():
         assert r.indices.tolist() == [1, 2]
 
 
+def test_what_fits_no_shape_is_not_merged():
+    for indices, rows in (([3], (1, 2)), ([-1], (1, 2)), ([0, 1], (1, 2)), ([0.0], (1, 2)), ([0], (1, 3)), ([[0]], (1, 2))):
+        with pytest.raises(ValueError, match=r"Rows\(.* of \(3, 2\), dtype=float64\) takes"):
+            Rows(np.array(indices), np.ones(rows), (3, 2)).merged()
+    assert len(Rows(np.array([], int), np.ones((0, 2)), (0, 2)).merged().indices) == 0
+
+
 def test_gradients_share_no_rows():
     i = np.array([1, 2])
     a, b = at.grad(lambda p, q: np.sum(p[i] + q[i]), (0, 1), sparse=True)(W, W)

@@ -631,6 +631,14 @@ def test_a_param_is_not_changed_by_a_tracked_tensor():
     assert p.version == 0
 
 
+def test_what_gives_a_param_as_it_is_gives_its_value():
+    for f in (np.real, np.real_if_close, lambda p: np.diff(p, 0), np.atleast_1d, np.ravel, np.asarray):
+        p = at.Param(np.ones(2))
+        y = f(p)
+        p -= 1.0
+        np.testing.assert_array_equal(y, [1, 1])
+
+
 def test_params_pickle_print_and_take_part_in_numpy():
     p = at.Param(X)
     again = pickle.loads(pickle.dumps(p))

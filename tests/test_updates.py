@@ -106,6 +106,20 @@ def test_what_does_not_fit():
 
 
 @pytest.mark.parametrize("name", ["set", *AT])
+def test_imaginary_parts_and_what_is_no_number_are_refused(name):
+    x = at.array(X)
+    for v in (1j, np.array([1j, 0, 0]), at.array(1j), [1j, 0, 0]):
+        with pytest.raises(TypeError, match=rf"x\.at\[i\]\.{name}: x holds float64 and would cut v's imaginary part off"):
+            update(name, x, v, 0)
+    for v in (None, "1", [1, None], {}):
+        with pytest.raises(TypeError, match=rf"x\.at\[i\]\.{name}: .* is no array of numbers"):
+            update(name, x, v, 0)
+    if name in ("set", "add", "multiply"):
+        y = update(name, x.astype(complex), 2j, (0, 0))
+        assert y.numpy()[0, 0] == {"set": 2j, "add": 0.5 + 2j, "multiply": 1j}[name]
+
+
+@pytest.mark.parametrize("name", ["set", *AT])
 @pytest.mark.parametrize("dtype", [int, np.uint8, bool])
 def test_what_integers_and_booleans_would_cut_off_is_refused(name, dtype):
     if name == "divide":

@@ -35,7 +35,7 @@ from ..errors import annotated
 from ..level import plain_like
 from ..param import Param, is_variable
 from ..rows import Rows
-from ..tensor import Tensor, adopt, backend_of, constant, refuse_tracked
+from ..tensor import Tensor, adopt, backend_of, constant, describe, refuse_tracked
 from .schedules import Schedule, Share
 
 Options = dict[str, float]
@@ -57,7 +57,7 @@ tree.register(Group, lambda group: (group.params,), lambda group, children: Grou
 class Update(NamedTuple):
     """One parameter with its gradient, both checked."""
 
-    path: str
+    key: str  # under which its state is kept
     leaf: Any
     options: Options
     k: Any  # the kernels of its backend; None for a leaf that has no gradient
@@ -86,6 +86,10 @@ class Optimiser:
     def __repr__(self) -> str:
         return f"{type(self).__name__}({', '.join(f'{name}={value:g}' for name, value in self.options.items())})"
 
+    def __getstate__(self) -> dict[str, Any]:
+        """What copies and pickles take: Params are copied with them, and then known by their paths, as from a `state`."""
+        return {**vars(self), "options": dict(self.options), "_slots": self.state["slots"], "_keys": {}, "_owners": {}}
+
     @property
     def lr(self) -> float:
         """The learning rate before the schedule."""
@@ -100,22 +104,20 @@ class Optimiser:
         """A copy of all that changes from step to step, lr included: a tree of arrays, numbers and text.
 
         Setting it makes this optimiser go on where that one stood.  Parameters are known by their paths in the tree, a Param by
-        where it was first met.  Raises ValueError for another optimiser's.
+        where it was first met.  Raises ValueError for what is no state of such an optimiser, and then changes nothing.
         """
         slots = {path: {name: _copied(x) for name, x in slot.items()} for path, slot in self._slots.items()}
         return {"optimiser": type(self).__name__, "lr": self.lr, "steps": self.steps, "slots": slots}
 
     @state.setter
     def state(self, state: dict[str, Any]) -> None:
-        name = type(self).__name__
-        if not isinstance(state, dict) or state.keys() != {"optimiser", "lr", "steps", "slots"} or state["optimiser"] != name:
+        name, wanted = type(self).__name__, {"optimiser", "lr", "steps", "slots"}
+        if not isinstance(state, dict) or state.keys() != wanted or state["optimiser"] != name or not isinstance(state["slots"], dict):
             raise ValueError(f"{name}.state: this is no state of {name}: {str(state)[:80]}")
-        wanted = {"updates", *self.arrays}
-        if wrong := [path for path, slot in state["slots"].items() if set(slot) != wanted]:
-            raise ValueError(f"{name}.state: {wrong[0]} has {sorted(state['slots'][wrong[0]])}, not {sorted(wanted)}")
-        self.lr, self.steps = state["lr"], state["steps"]
-        self._slots = {path: {name: _copied(x) for name, x in slot.items()} for path, slot in state["slots"].items()}
-        self._keys, self._owners = {}, {}
+        slots = {path: self._checked_slot(f"{name}.state: {path}", slot) for path, slot in state["slots"].items()}
+        steps = _count(f"{name}.state: steps", state["steps"])
+        self.lr = state["lr"]
+        self.steps, self._slots, self._keys, self._owners = steps, slots, {}, {}
 
     def step(self, params: Any, grads: Any) -> Any:
         """The parameters after one update: a tree like params, in which the same Params have new values.
@@ -124,6 +126,7 @@ class Optimiser:
         come back as they are, numbers as numbers.  Nothing is changed if anything does not fit: ValueError for paths and shapes,
         TypeError for what is no array of real numbers, TapeError for a Param that a tape still needs.
         """
+        self._forget()
         share, updates = self._share(), list(self._updates(params, grads))
         new = [u.leaf if u.k is None else self._updated(u, share, scale) for u, scale in zip(updates, self._scales(updates), strict=True)]
         self.steps += 1
@@ -133,7 +136,7 @@ class Optimiser:
     def _updates(self, params: Any, grads: Any) -> Iterator[Update]:
         name, seen = type(self).__name__, set[int]()
         gradients = dict(zip(tree.paths(grads), tree.leaves(grads), strict=True))
-        leaves = list(self._leaves(params, "", self.options))
+        leaves = list(self._leaves(params, "", self._known(self.options)))
         if alone := [path for path, *_ in leaves if path not in gradients]:
             raise ValueError(f"{name}.step: there is no gradient for params{alone[0]}; the gradients are {_listed(gradients)}")
         if alone := sorted(gradients.keys() - {path for path, *_ in leaves}):
@@ -156,38 +159,52 @@ class Optimiser:
             yield from self._leaves(child, path + step, options)
 
     def _update(self, path: str, leaf: Any, options: Options, gradient: Any) -> Update:
+        key = self._key(path, leaf)
         if not is_variable(leaf, "an optimiser's step"):
-            return Update(path, leaf, options, None, None, None)
+            return Update(key, leaf, options, None, None, None)
         k, w = _raw_parameter(leaf)
-        g = _raw_gradient(gradient, k)
+        g = _raw_gradient(gradient, k, "an optimiser's step")
         if "c" in (w.dtype.kind, g.dtype.kind):
             raise TypeError(f"optimisers take real numbers; the parameter is {w.dtype}, its gradient {g.dtype}")
         if g.shape != w.shape:
             raise ValueError(f"the parameter has shape {w.shape}, its gradient {g.shape}")
-        for name, x in self._slots.get(self._key(path, leaf), {}).items():
+        for name, x in self._slots.get(key, {}).items():
             if name != "updates" and x.shape != w.shape:
                 raise ValueError(f"the parameter has shape {w.shape}, its state {name!r} {x.shape}")
-        return Update(path, leaf, options, k, w, g)
+        return Update(key, leaf, options, k, w, g)
 
     # -- state
+    def _checked_slot(self, where: str, slot: Any) -> dict[str, Any]:
+        """A copy of what a state has of one parameter."""
+        if not isinstance(slot, dict) or slot.keys() != {"updates", *self.arrays}:
+            has = sorted(map(str, slot)) if isinstance(slot, dict) else describe(slot)
+            raise ValueError(f"{where} has {has}, not {sorted(['updates', *self.arrays])}")
+        arrays = {name: _float_array(f"{where}: {name}", slot[name]) for name in self.arrays}
+        if len({x.shape for x in arrays.values()}) > 1:
+            raise ValueError(f"{where} has arrays of different shapes: {', '.join(f'{n} {x.shape}' for n, x in arrays.items())}")
+        return {"updates": _count(f"{where}: updates", slot["updates"]), **arrays}
+
     def _key(self, path: str, leaf: Any) -> str:
         """Under what a parameter's state is kept: its path; for a Param the path where it was first met, wherever it stands now."""
-        if isinstance(leaf, Param) and (known := self._keys.get(id(leaf))) is not None and self._owners[known]() is leaf:
+        if isinstance(leaf, Param) and (known := self._keys.get(id(leaf))) is not None:
             return known
         n, key = 0, path
-        while key in self._owners and self._owners[key]() is not None:
+        while key in self._owners:
             n, key = n + 1, f"{path}#{n + 1}"
-        if key in self._owners:  # of a Param that is no more
+        return key
+
+    def _forget(self) -> None:
+        """Drops the state of Params that are no more, whose ids may be others' by now."""
+        for key in [key for key, owner in self._owners.items() if owner() is None]:
             del self._owners[key]
             self._slots.pop(key, None)
-            self._keys = {owner: k for owner, k in self._keys.items() if k != key}  # its id may be another's by now
-        if isinstance(leaf, Param):
-            self._keys[id(leaf)], self._owners[key] = key, weakref.ref(leaf)
-        return key
+        self._keys = {owner: key for owner, key in self._keys.items() if key in self._owners}
 
     def _slot(self, u: Update) -> dict[str, Any]:
         """A parameter's state, with arrays of its backend in the dtype of the arithmetic."""
-        slot = self._slots.setdefault(self._key(u.path, u.leaf), {"updates": 0})
+        if isinstance(u.leaf, Param):
+            self._keys[id(u.leaf)], self._owners[u.key] = u.key, weakref.ref(u.leaf)
+        slot = self._slots.setdefault(u.key, {"updates": 0})
         dtype = np.result_type(u.w.dtype, np.float32)
         for name in self.arrays:
             x = slot.get(name)
@@ -206,23 +223,25 @@ class Optimiser:
 
     def _checked(self, name: str, value: Any) -> float:
         below = 1.0 if name in ("gamma", "rho", "beta1", "beta2") else math.inf
-        if not isinstance(value, (int, float, np.integer, np.floating)) or not 0 <= value < below:
+        if not _is_number(value) or not 0 <= value < below:
             what = "number from 0 on and below 1" if below == 1 else "finite number from 0 on"
             raise ValueError(f"{type(self).__name__}: {name} is a {what}, not {value!r}")
         return float(value)
 
     def _share(self) -> float:
-        share = float(self.schedule(self.steps))
+        given = Schedule(self.schedule)(self.steps)
+        share = float(given) if hasattr(given, "__float__") else math.nan
         if not 0 <= share < math.inf:
-            raise ValueError(f"{type(self).__name__}: the schedule gave {share} for step {self.steps}; lr is multiplied by it")
+            raise ValueError(f"{type(self).__name__}: the schedule gave {given!r} for step {self.steps}; lr is multiplied by it")
         return share
 
     def _scales(self, updates: Sequence[Update]) -> list[float]:
         """What clipping multiplies each gradient by."""
-        if not self.clip_norm and not any(u.options["gclip"] for u in updates):
+        limit = self._checked("clip_norm", self.clip_norm)
+        if not limit and not any(u.options["gclip"] for u in updates):
             return [1.0] * len(updates)
         norms = [0.0 if u.k is None else _norm(u.g, u.k) for u in updates]
-        scale = _clipping(math.hypot(*norms), self.clip_norm)
+        scale = _clipping(math.hypot(*norms), limit)
         return [scale * _clipping(scale * norm, u.options["gclip"]) for u, norm in zip(updates, norms, strict=True)]
 
     def _arguments(self, options: Options, rate: float, scale: float, updates: int) -> tuple[float, ...]:
@@ -313,10 +332,7 @@ class Adadelta(Optimiser):
 
 class Adam(Optimiser):
     """m = beta1 * m + (1 - beta1) * g; v = beta2 * v + (1 - beta2) * g * g; w -= lr * m' / (sqrt(v') + eps), where m' and v' are
-    m / (1 - beta1 ** t) and v / (1 - beta2 ** t) at a parameter's update number t (Kingma and Ba 2015).
-
-    The state holds m and v without their factors 1 - beta1 and 1 - beta2.
-    """
+    m / (1 - beta1 ** t) and v / (1 - beta2 ** t) at a parameter's update number t (Kingma and Ba 2015)."""
 
     kernel, arrays = "update_adam", ("m", "v")
 
@@ -325,9 +341,8 @@ class Adam(Optimiser):
 
     def _arguments(self, options: Options, rate: float, scale: float, updates: int) -> tuple[float, ...]:
         beta1, beta2 = options["beta1"], options["beta2"]
-        root = math.sqrt((1 - beta2**updates) / (1 - beta2))  # sqrt(v) / root is sqrt(v')
-        size = rate * root * (1 - beta1) / (1 - beta1**updates)
-        return (size, beta1, beta2, options["eps"] * root, scale, *self._decay(rate, options["weight_decay"]))
+        root = math.sqrt(1 - beta2**updates)  # sqrt(v) / root is sqrt(v')
+        return (rate * root / (1 - beta1**updates), beta1, beta2, options["eps"] * root, scale, *self._decay(rate, options["weight_decay"]))
 
     def _decay(self, rate: float, decay: float) -> tuple[float, float]:
         """What is added to the gradient, and what is taken off the parameter, of the parameter."""
@@ -356,10 +371,10 @@ def clip_norm(grads: Any, limit: float) -> Any:
 
     Gives a tree like grads: arrays for arrays, Rows for Rows, Tensors for Tensors; grads itself if nothing is clipped.
     """
-    if not 0 < limit < math.inf:
+    if not _is_number(limit) or not 0 < limit < math.inf:
         raise ValueError(f"clip_norm: the limit is a finite number above 0, not {limit!r}")
-    scale = _clipping(global_norm(grads), limit)
-    return grads if scale == 1 else tree.map(lambda g: g * scale if _is_gradient(g) else g, grads)
+    scale = _clipping(global_norm(grads), float(limit))
+    return grads if scale == 1 else tree.map(lambda g: _scaled(g, scale) if _is_gradient(g) else g, grads)
 
 
 def _is_gradient(g: Any) -> bool:
@@ -370,11 +385,37 @@ def _raw(g: Any) -> tuple[Any, Any]:
     """A gradient as an array or merged Rows, and the kernels of its backend."""
     raw = g.rows if type(g) is Rows else g._array if isinstance(g, Tensor) else None
     k = backend.kernels() if raw is None else backend_of(raw)
-    return _raw_gradient(g, k), k
+    raw = _raw_gradient(g, k, "the norm of gradients")
+    if raw.dtype.kind == "c":
+        raise TypeError(f"the norm of gradients is of real numbers, not of {describe(raw)}")
+    return raw, k
+
+
+def _scaled(g: Any, scale: float) -> Any:
+    """g * scale; of float16 by way of float32, in which a small scale is not 0."""
+    if type(g) is Rows:
+        return Rows(g.indices, _scaled(g.rows, scale), g.shape)
+    if getattr(g, "dtype", None) != np.float16:
+        return g * scale
+    raw, k = _raw(g)
+    new = k.astype(k.astype(raw, np.float32) * scale, raw.dtype)
+    return constant(new) if isinstance(g, Tensor) else plain_like(new, g, k)
 
 
 def _norm(g: Any, k: Any) -> float:
-    return math.sqrt(k.to_numpy(k.sum_of_squares(g.rows if type(g) is Rows else g)))
+    x = g.rows if type(g) is Rows else g
+    total = _sum_of_squares(x, k)
+    if not x.size or math.isnan(total) or _SMALLEST < total < math.inf:
+        return math.sqrt(total)
+    largest = float(k.to_numpy(k.max(k.absolute(x), None, False)))  # squares too large for float64, or too small, or 0
+    return largest * math.sqrt(_sum_of_squares(x / largest, k)) if 0 < largest < math.inf else largest
+
+
+_SMALLEST = 1e-280  # below it a sum of squares may have lost some that count
+
+
+def _sum_of_squares(x: Any, k: Any) -> float:
+    return float(k.to_numpy(k.sum_of_squares(x)))
 
 
 def _clipping(norm: float, limit: float) -> float:
@@ -402,14 +443,33 @@ def _raw_parameter(leaf: Any) -> tuple[Any, Any]:
     return k, adopt(float(leaf) if isinstance(leaf, int) else leaf, k)
 
 
-def _raw_gradient(g: Any, k: Any) -> Any:
+def _raw_gradient(g: Any, k: Any, name: str) -> Any:
+    if isinstance(g, Param):
+        raise TypeError("a Param is no gradient; its value is p.value")
     if isinstance(g, Tensor):
-        refuse_tracked(g, "an optimiser's step")
+        refuse_tracked(g, name)
         g = g._array
     if type(g) is not Rows:
         return adopt(g, k)
     with backend.use_kernels(k):
-        return g.merged()
+        return Rows(g.indices, adopt(g.rows, k), g.shape).merged()
+
+
+def _float_array(where: str, x: Any) -> Any:
+    """A copy of an array of floats, of any loaded backend."""
+    if not any(isinstance(x, b.array) for b in backend.loaded()) or x.dtype.kind != "f":
+        raise ValueError(f"{where} is an array of floats, not {describe(x)}")
+    return backend_of(x).copy(x)
+
+
+def _count(where: str, value: Any) -> int:
+    if not _is_number(value) or isinstance(value, (float, np.floating)) or value < 0:
+        raise ValueError(f"{where} is a whole number from 0 on, not {value!r}")
+    return int(value)
+
+
+def _is_number(x: Any) -> bool:
+    return isinstance(x, (int, float, np.integer, np.floating)) and not isinstance(x, bool)
 
 
 def _copied(x: Any) -> Any:

@@ -105,17 +105,18 @@ def update_adadelta(
 
 def _average(squares: Array, keep: Array, x: Array, new: Array, t: Array) -> None:
     """squares = keep * squares + new * x * x."""
-    add(multiply(squares, keep, squares), multiply(square(x, t), new, t), squares)
+    add(multiply(squares, keep, squares), multiply(multiply(x, new, t), x, t), squares)  # x * x may overflow where that does not
 
 
 def update_adam(
     out: Array, w: Array, g: Array, m: Array, v: Array,
     rate: float, beta1: float, beta2: float, eps: float, scale: float, decay: float, shrink: float,
 ) -> None:  # fmt: skip
-    pieces, (step, keep1, keep2, tiny, rest) = _pieces(scale, decay, out, w, g, m, v), _numbers(w, rate, beta1, beta2, eps, 1 - shrink)
+    pieces, (step, keep1, new1) = _pieces(scale, decay, out, w, g, m, v), _numbers(w, rate, beta1, 1 - beta1)
+    keep2, new2, tiny, rest = _numbers(w, beta2, 1 - beta2, eps, 1 - shrink)
     for out, w, g, m, v, s, t in pieces:
-        add(multiply(m, keep1, m), g, m)
-        add(multiply(v, keep2, v), square(g, t), v)
+        add(multiply(m, keep1, m), multiply(g, new1, t), m)
+        _average(v, keep2, g, new2, t)
         divide(m, add(sqrt(v, t), tiny, t), t)
         multiply(t, step, t)
         subtract(multiply(w, rest, s) if shrink else w, t, out)
@@ -126,8 +127,8 @@ def index_write(out: Array, index: Any, v: Array) -> None:
 
 
 def sum_of_squares(x: Array) -> Array:
-    total = 0.0
-    with np.nditer(x, _FLAGS, [_IN], [np.float64], "K", "same_kind", buffersize=_PIECE // 8) as pieces:
+    total, flags = 0.0, np.errstate(over="ignore")  # what overflows is inf, which tells it
+    with flags, np.nditer(x, _FLAGS, [_IN], [np.float64], "K", "same_kind", buffersize=_PIECE // 8) as pieces:
         for piece in pieces:
             total += float(np.dot(piece, piece))
     return asarray(total)

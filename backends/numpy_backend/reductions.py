@@ -18,6 +18,7 @@ def _reduction(ufunc: np.ufunc) -> Callable[[Array, Any, bool], Array]:
         y = reduce(x, axis, None, None, keepdims)
         return y if y.__class__ is ndarray else asarray(y)
 
+    kernel.__name__ = kernel.__qualname__ = ufunc.__name__
     return kernel
 
 

@@ -11,8 +11,9 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from autotape.errors import annotated
 from autotape.param import Param
-from autotape.tensor import asarray, is_tracked
+from autotape.tensor import Tensor, asarray, is_tracked
 
 from . import reductions
 from .arithmetic import divide, maximum, minimum, multiply
@@ -61,6 +62,7 @@ class Update:
         """x divided by v at [index].  Several values for one element all divide it.  Raises TypeError for an x of integers."""
         if self._x.dtype.kind not in "fc":
             raise TypeError(f"x.at[i].divide: x must be of floats, not {self._x.dtype}")
+        refuse_to_cut("divide", self._x, v)
         return updated(self._x, v, self._index, divide, lambda old, new: divide(old, reductions.prod(new, -1)))
 
     def max(self, v):
@@ -75,12 +77,16 @@ class Update:
 
 
 def refuse_to_cut(name: str, x, v) -> None:
-    """Raise TypeError for floats that are being recorded, where an x of integers would cut them off and lose their derivative."""
-    if getattr(x, "dtype", FLOAT).kind in "iub" and (isinstance(v, Param) or is_tracked(v)) and v.dtype.kind in "fc":
+    """Raise TypeError for what is no number, and for what x's dtype would cut off v: imaginary parts, and fractions that are being
+    recorded, which would lose their derivative."""
+    try:
+        new = v if isinstance(v, (Tensor, Param)) else asarray(v)
+    except (TypeError, ValueError) as e:
+        raise annotated(e, f"x.at[i].{name}") from e
+    if new.dtype.kind == "c" != x.dtype.kind:
+        raise TypeError(f"x.at[i].{name}: x holds {x.dtype} and would cut v's imaginary part off: x.astype(complex) first")
+    if x.dtype.kind in "biu" and (isinstance(v, Param) or is_tracked(v)) and v.dtype.kind == "f":
         raise TypeError(f"x.at[i].{name}: x holds {x.dtype} and would cut v off, which would drop its derivative: x.astype(float) first")
-
-
-FLOAT = np.dtype(float)
 
 
 def updated(x, v, index, one, several):
