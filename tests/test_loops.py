@@ -112,6 +112,16 @@ def test_minimize_on_another_backend():
         np.testing.assert_allclose(run.params.numpy(), plain_sgd()[1], rtol=1e-12)
 
 
+def test_params_in_the_tree_are_trained_however_the_function_uses_them():
+    for used in (lambda given, own: given, lambda given, own: own, lambda given, own: (given + own) / 2):
+        w = at.Param(np.zeros(3))
+        f = lambda p, x, y, used=used, w=w: error(used(p["w"], w), x, y)  # noqa: E731
+        run = minimize(f, data(), SGD(), params={"w": w, "name": "linear", "b": np.ones(2), "c": 1.0}, epochs=2)
+        np.testing.assert_allclose(list(run), plain_sgd(2)[0], rtol=1e-12)
+        np.testing.assert_allclose(w.value, plain_sgd(2)[1], rtol=1e-12)
+        assert (run.params["b"] == 1).all() and type(run.params["b"]) is np.ndarray and run.params["c"] == 1.0 and run.params["w"] is w
+
+
 def test_only_params_of_the_step_are_updated():
     a, b = at.Param(np.ones(2)), at.Param(np.ones(2))
     opt = Momentum(lr=0.1)
@@ -173,14 +183,32 @@ def test_the_default_optimiser_is_adam():
     [
         (lambda x: np.sum(x), [X], {}, TypeError, "used no at.Param"),
         (lambda w, x: w * 1, [1.0], {"params": np.zeros(3)}, TypeError, "a scalar is needed"),
+        (lambda w, x: w * 1, [1.0], {"params": at.Param(np.zeros(3))}, TypeError, "a scalar is needed"),
+        (lambda w, x: (w @ w, 1), [1.0], {"params": at.Param(np.zeros(3))}, TypeError, r"returned tuple .* a scalar computed from"),
         (lambda w, x: np.sum(w), [], {"params": np.zeros(3)}, ValueError, "no batch in epoch 1$"),
         (lambda w, x: np.sum(w), iter([1.0]), {"params": np.zeros(3), "epochs": 2}, ValueError, "in epoch 2: an iterator serves"),
         (lambda w, x: next(iter([])), [1.0], {"params": np.zeros(3)}, RuntimeError, "StopIteration was raised"),
+        (error, (X, Y), {"params": np.zeros(3)}, TypeError, r"with \(params, ndarray\(40, 3\) float64\): missing .* 'y'; minibatch"),
+        (lambda x: x, [(X, Y)], {}, TypeError, r"is called with \(ndarray\(40, 3\) float64, ndarray\(40,\) float64\): too many"),
+        (lambda w, x: None + w, [1.0], {"params": np.zeros(3)}, TypeError, "^add"),
     ],
 )
 def test_what_minimize_says(f, batches, options, kind, message):
     with pytest.raises(kind, match=message):
         list(minimize(f, batches, **options))
+
+
+@pytest.mark.parametrize("kind", [np.array, at.Param])
+def test_aux_that_is_not_there(kind):
+    with pytest.raises(TypeError, match=r"with has_aux the function must return \(.*, aux\), not Tensor\(2,\)"):
+        list(train(lambda w, x: w * x, [1.0], params=kind(np.ones(2)), has_aux=True))
+
+
+def test_a_training_makes_one_step_at_a_time():
+    run = train(error, data(), params=np.zeros(3), callbacks=[lambda step: next(run)])
+    with pytest.raises(RuntimeError, match="this training is at a step already"):
+        next(run)
+    assert list(run) == []
 
 
 def test_after_an_error_a_loop_is_over():
@@ -248,7 +276,25 @@ def test_aux_over_params():
 
 def test_lr_follows_the_schedule():
     run = train(error, data(), SGD(lr=0.5, schedule=lambda t: 1 / (1 + t)), params=np.zeros(3))
-    assert [s.lr for s in run] == [0.5, 0.25, 0.5 / 3, 0.125]
+    assert [s.lr for s in list(run)] == [0.5, 0.25, 0.5 / 3, 0.125]  # each its own
+
+
+def test_lr_is_that_of_the_update():
+    class Halving(Callback):
+        def before_update(self, step):
+            rates.append(step.lr)
+            step.opt.lr /= 2
+
+    rates, seen = [], []
+    run = train(lambda w, x: np.sum(w) * x, [1.0, 1.0], SGD(lr=1.0), params=np.zeros(1), callbacks=[Halving(), lambda s: seen.append(s.lr)])
+    steps = list(run)
+    assert rates == [1.0, 0.5] and seen == [s.lr for s in steps] == [0.5, 0.25] and run.params == -0.75
+
+    class Own:
+        def step(self, params, grads):
+            return params
+
+    assert math.isnan(next(train(error, data(), Own(), params=np.zeros(3))).lr)
 
 
 def test_a_step_can_stop_the_training():
@@ -348,6 +394,49 @@ def test_fail_on_nan_names_the_step_and_spares_the_parameters():
     assert w.version == 2 and np.isfinite(w.numpy()).all()
 
 
+def test_fail_on_nan_names_a_batch_that_holds_it():
+    x = X.copy()
+    x[25, 1] = np.nan
+    with pytest.raises(FloatingPointError, match=r"loss is nan at step 3, batch 3 of epoch 1: batch\[0\] itself holds NaN or infinity"):
+        list(train(error, minibatch(x, Y, 10), params=np.zeros(3), callbacks=[FailOnNaN()]))
+    batches = [{"y": Y, "n": 3, "x": at.array(x)}]
+    with pytest.raises(FloatingPointError, match=r"batch\[0\]\['x'\] itself holds"):
+        list(train(lambda w, batch: error(w, batch["x"], batch["y"]), batches, params=np.zeros(3), callbacks=[FailOnNaN()]))
+
+
+def test_a_step_that_is_kept_keeps_no_data():
+    seen = []
+
+    class Seeing(Callback):
+        def before_update(self, step):
+            seen.append(len(step.inputs))
+
+    assert [s.inputs for s in train(error, data(), params=np.zeros(3), callbacks=[Seeing()])] == [()] * 4 and seen == [2] * 4
+
+
+@pytest.mark.parametrize(
+    ("callbacks", "message"),
+    [
+        ([EarlyStop], r"EarlyStop is a class; give one that is made, EarlyStop\(\.\.\.\)"),
+        ([None], "each is a Callback or a function of the step, not NoneType None"),
+        (FailOnNaN(), r"callbacks is a list, callbacks=\[FailOnNaN\(\)\], not FailOnNaN"),
+        (None, "callbacks is a list"),
+    ],
+)
+def test_what_is_no_callback_is_named(callbacks, message):
+    with pytest.raises(TypeError, match=message):
+        train(error, data(), params=np.zeros(3), callbacks=callbacks)
+
+
+def test_callbacks_serve_one_training_after_another():
+    stop = EarlyStop(1, lambda step: step.epoch)
+
+    def epochs():
+        return list(train(error, data(), params=np.zeros(3), epochs=9, callbacks=[stop]))[-1].epoch
+
+    assert [epochs(), epochs()] == [2, 2]
+
+
 def test_early_stop():
     values = iter([5, 4, 4, 3, 3.5, 3, 9, 9])
     run = train(error, data(), SGD(), params=np.zeros(3), epochs=9, callbacks=[EarlyStop(3, lambda step: next(values))])
@@ -383,6 +472,56 @@ def test_log_csv_refuses_other_columns(tmp_path):
     names = iter("ab")
     with pytest.raises(ValueError, match=r"log\.csv has the columns step, epoch, loss, lr, a, but this row step, epoch, loss, lr, b"):
         list(train(error, data(), params=np.zeros(3), callbacks=[LogCSV(tmp_path / "log.csv", lambda step: {next(names): 1})]))
+
+
+@pytest.mark.parametrize(
+    ("metrics", "kind", "message"),
+    [
+        (lambda step: 0.5, TypeError, r"metrics\(step\) gives a dict of numbers, such as .*, not float 0.5"),
+        (lambda step: {"a": step.params}, TypeError, r"metrics\(step\)\['a'\] is ndarray\(3,\) float64, not a number"),
+        (lambda step: {"loss": 1.0}, ValueError, r"metrics\(step\) gives 'loss', but step, epoch, loss, lr are there already"),
+    ],
+)
+def test_metrics_are_numbers_with_names_of_their_own(tmp_path, metrics, kind, message):
+    with pytest.raises(kind, match=message):
+        list(train(error, data(), params=np.zeros(3), callbacks=[LogCSV(tmp_path / "log.csv", metrics)]))
+
+
+def test_options_of_callbacks_that_mean_nothing():
+    for wrong in (0, -1, 1.5, "3"):
+        with pytest.raises(ValueError, match="EarlyStop: patience is a whole number from 1 on, not"):
+            EarlyStop(wrong)
+    for make in (lambda: EarlyStop(1, 5), lambda: LogCSV("log.csv", {"a": 1})):
+        with pytest.raises(TypeError, match="is a function of the step, not"):
+            make()
+    with pytest.raises(TypeError, match=r"EarlyStop: metric\(step\) is NoneType None, not a number"):
+        list(train(error, data(), params=np.zeros(3), callbacks=[EarlyStop(1, lambda step: None)]))
+
+
+def test_a_log_on_a_full_disk_waits_and_the_training_goes_on(tmp_path):
+    resource = pytest.importorskip("resource")
+    path, whole = tmp_path / "log.csv", tmp_path / "whole.csv"
+    list(train(error, data(), params=np.zeros(3), callbacks=[LogCSV(whole)]))
+    run = train(error, data(), params=np.zeros(3), callbacks=[LogCSV(path)])
+    next(run)
+    before, (soft, hard) = path.read_text(), resource.getrlimit(resource.RLIMIT_FSIZE)
+    for _ in range(2):
+        resource.setrlimit(resource.RLIMIT_FSIZE, (len(before) + 3, hard))  # room for a part of a row
+        try:
+            with pytest.warns(RuntimeWarning, match=r"log\.csv could not be written \(.*\); the training goes on"):
+                next(run)
+        finally:
+            resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+        assert path.read_text() == before
+    list(run)
+    assert path.read_text() == whole.read_text()
+
+
+def test_a_plot_that_can_not_be_written_is_a_warning(tmp_path):
+    pytest.importorskip("matplotlib")
+    (tmp_path / "folder").mkdir()
+    with pytest.warns(RuntimeWarning, match="folder could not be written"):
+        assert len(list(train(error, data(), params=np.zeros(3), callbacks=[Plot(tmp_path / "folder")]))) == 4
 
 
 def test_plot(tmp_path):
@@ -458,6 +597,29 @@ def test_goldensection_walks_around_nan():
     assert goldensection(lambda x: 7, 0)[0] == 7
 
 
+@pytest.mark.parametrize("dxmin", [0.1, 1e-6, 1e-12])
+def test_goldensection_comes_as_close_as_asked(dxmin):
+    least, x = goldensection(lambda x: abs(x[0] - 1 / 3), 1, dxmin)
+    assert least == abs(x[0] - 1 / 3) < dxmin
+
+
+def test_goldensection_ends_where_f_falls_without_end():
+    least, x = goldensection(lambda x: -x[0], 1)
+    assert least == -x[0] < -1e200
+
+
+def test_what_searches_can_t_use_is_named():
+    for n in (-1, 1.5, None):
+        with pytest.raises(ValueError, match="goldensection: n, how many numbers f takes, is a whole number from 0 on, not"):
+            goldensection(lambda x: 0.0, n)
+    for loss in (None, "low", 1j, np.ones(2)):
+        with pytest.raises(TypeError, match="goldensection: f must give a number, not"):
+            goldensection(lambda x: loss, 1)  # noqa: B023
+        with pytest.raises(TypeError, match="hyperband: getloss must give a number, not"):
+            hyperband(lambda: 0, lambda c, r: loss)  # noqa: B023
+    assert goldensection(lambda x: at.array(3.0), 1)[0] == hyperband(lambda: 0, lambda c, r: at.array(3.0), 1)[0] == 3
+
+
 def test_hyperband_gives_the_resource_to_the_best():
     given, numbers = [], itertools.count()
 
@@ -469,6 +631,12 @@ def test_hyperband_gives_the_resource_to_the_best():
     counts = {r: sum(x == r for _, x in given) for r in (1, 3, 9, 27)}
     assert counts == {1: 27, 3: 9 + 12, 9: 3 + 4 + 6, 27: 1 + 1 + 2 + 4} and next(numbers) == 27 + 12 + 6 + 4
     assert config == 10 and resource == 27 and best == pytest.approx(1 / 27) and type(resource) is int
+
+
+def test_hyperband_keeps_the_least_loss_also_of_a_configuration_that_is_none():
+    losses = iter([5, 3, 9, 1, 2, 4])
+    assert hyperband(lambda: None, lambda c, r: next(losses), 3) == (1, 3, None)
+    assert hyperband(lambda: "c", lambda c, r: math.nan, 3) == (math.inf, 1, "c")
 
 
 def test_hyperband_counts_its_rounds_exactly():
@@ -491,6 +659,12 @@ def test_dropout_in_a_training_comes_from_the_current_generator():
     assert losses(1) == losses(1) != losses(2)
 
 
+def test_converge_takes_a_weight():
+    for alpha in (0, 1.5, math.nan):
+        with pytest.raises(ValueError, match="converge: alpha is a number above 0 and at most 1"):
+            next(converge([1.0], alpha))
+
+
 def test_converge_stops_at_nan():
     for losses in ([3.0, 2.0, math.nan], [3.0, 2.0, -math.inf]):
         assert list(converge(itertools.chain(losses, itertools.repeat(losses[-1], 100)))) in (losses, losses[:2])
@@ -508,9 +682,12 @@ def test_searches_that_would_never_end_are_refused():
 
 
 def test_what_is_no_function_no_optimiser_and_no_number_of_epochs_is_named():
-    for f, opt in (("f", Adam()), (len, "adam"), (len, Adam)):
-        with pytest.raises(TypeError, match="a training takes a function, data and an optimiser such as Adam"):
+    for f, opt in (("f", Adam()), (len, "adam"), (len, Adam), (len, (X, Y))):
+        with pytest.raises(TypeError, match=r"a training takes a function, data and an optimiser: train\("):
             minimize(f, [], opt)
+    for batches in ({"w": X}, None, 5, "data"):
+        with pytest.raises(TypeError, match="the data are "):
+            minimize(len, batches, Adam())
     for epochs in (-1, "3", 1.5):
         with pytest.raises(ValueError, match="epochs is a whole number from 0 on, or None"):
             minimize(len, [], Adam(), epochs=epochs)

@@ -23,9 +23,10 @@ from autotape import backend, io, random, tensor_file
 from autotape.opsets import v20 as ops
 from autotape.train.callbacks import EarlyStop, FailOnNaN, LogCSV
 from autotape.train.data import minibatch
+from autotape.train.interruption import Signals
 from autotape.train.loops import minimize, train
 from autotape.train.optimisers import SGD, Adam, Momentum
-from autotape.train.snapshots import Signals, Snapshots, load_params, newest, read
+from autotape.train.snapshots import Snapshots, load_params, newest, read
 
 ROOT = Path(__file__).parent.parent
 RNG = np.random.default_rng(0)
@@ -82,7 +83,12 @@ def test_every_so_many_steps_and_the_last(tmp_path):
 
 def test_a_finished_training_has_nothing_to_go_on_with_but_more_epochs_do(tmp_path):
     list(training(Snapshots(tmp_path)))
-    assert list(training(Snapshots(tmp_path), resume=tmp_path)) == []
+    for epochs in (3, 2, 0):
+        with pytest.warns(RuntimeWarning, match=f"has made all its {epochs} epochs by step 15 and makes no more; a larger epochs="):
+            assert list(training(Snapshots(tmp_path), resume=tmp_path, epochs=epochs)) == []
+    list(training(Snapshots(tmp_path / "mid", every=8), epochs=2))
+    with pytest.warns(RuntimeWarning, match="has made all its 1 epochs by step 8"):  # of epoch 2
+        assert list(training(resume=tmp_path / "mid" / name(8), epochs=1)) == []
     assert [s.number for s in training(Snapshots(tmp_path), resume=tmp_path, epochs=4)] == [16, 17, 18, 19, 20]
 
 
@@ -91,7 +97,7 @@ def test_none_is_newest_where_there_is_none(tmp_path):
     (tmp_path / "step-x.safetensors").touch()
     with pytest.raises(FileNotFoundError, match="there is no snapshot in"):
         training(resume=tmp_path)
-    with pytest.raises(FileNotFoundError):
+    with pytest.raises(FileNotFoundError, match=r"there is no snapshot .*nowhere, nor a folder; newest"):
         training(resume=tmp_path / "nowhere")
 
 
@@ -202,6 +208,52 @@ def test_a_training_that_was_stopped_says_so(tmp_path):
     assert next(run).number == 4
 
 
+def test_a_training_that_has_ended_goes_on_from_a_state_too(tmp_path):
+    ends, run = [], training(Snapshots(tmp_path), lambda step: ends.append(step.number))
+    begun = [next(run).loss for _ in range(7)]
+    state, rest = run.state, [s.loss for s in run]
+    for path in tmp_path.iterdir():
+        path.unlink()
+    run.state = state
+    assert [s.loss for s in run] == rest and len(begun + rest) == 15 and ends == [*range(1, 16), *range(8, 16)]
+    assert newest(tmp_path).name == name(15)
+
+
+def test_options_are_the_programs_and_lr_unless_it_is_as_before(tmp_path):
+    opt = Adam(lr=0.8, beta1=0.5)
+    for _ in training(Snapshots(tmp_path), opt=opt, epochs=1):
+        opt.lr /= 2
+    for lr, gone_on_with in ((0.8, 0.8 / 2**5), (0.3, 0.3)):
+        run = training(opt=Adam(lr=lr, beta1=0.9, schedule=lambda t: 0.5), resume=tmp_path)
+        assert run.opt.options["beta1"] == 0.9 and next(run).lr == gone_on_with / 2
+
+
+def test_what_is_no_state_is_named():
+    for wrong in ({}, None, {**training().state, "random": None}.items(), {k: v for k, v in training().state.items() if k != "random"}):
+        with pytest.raises(ValueError, match="this is no state of a training"):
+            training().state = wrong
+
+    class Own:
+        def step(self, params, grads):
+            return params
+
+    with pytest.raises(TypeError, match="Own has no `state`, so no training with it can be saved"):
+        training(opt=Own()).state  # noqa: B018
+
+
+def test_a_state_from_before_the_first_step_begins_with_a_whole_epoch():
+    for begun_by_others in (0, 2):
+        batches = minibatch(X, Y, 7, shuffle=True, partial=True)
+        if begun_by_others:
+            it = iter(batches)
+            next(it), next(it)
+        run = training(batches=batches, epochs=2)
+        again, state = training(epochs=2), run.state
+        whole = [s.loss for s in run]
+        again.state = state
+        assert [s.loss for s in again] == whole and len(whole) == 10
+
+
 class Named(NamedTuple):
     w: object
     state: object
@@ -269,8 +321,48 @@ def test_lists_go_on_too_and_iterators_do_not(tmp_path):
     begun = [next(it).loss for _ in range(6)][:5]
     del it
     assert begun + [s.loss for s in training(batches=batches, resume=tmp_path)] == whole
-    with pytest.raises(TypeError, match="the data must be a Data or a list, not "):
+    with pytest.raises(TypeError, match="is of batch 2 of an epoch: to go on there the data must be a minibatch, a list, or have"):
         training(batches=iter(batches), resume=tmp_path)
+
+
+class Own:
+    """Data as a user may write them, in another order in each epoch."""
+
+    def __len__(self):
+        return 3
+
+    def __iter__(self):
+        for i in random.permutation(3):
+            yield X[i * 10 : i * 10 + 10], Y[i * 10 : i * 10 + 10]
+
+
+class WithState(Own):
+    def __init__(self):
+        self.state = 0
+
+    def __iter__(self):
+        while self.state < 3:
+            i = self.state
+            self.state += 1
+            yield X[i * 10 : i * 10 + 10], Y[i * 10 : i * 10 + 10]
+        self.state = 0
+
+
+@pytest.mark.parametrize(("kind", "number"), [(Own, 3), (Own, 6), *((WithState, n) for n in range(1, 9))])
+def test_data_of_ones_own_go_on(tmp_path, kind, number):
+    whole = [s.loss for s in training(batches=kind())]
+    random.current().state = random.Generator(0).state
+    with training(Snapshots(tmp_path), batches=kind()) as run:
+        begun = [next(run).loss for _ in range(number)]
+    with random.use(5):
+        assert begun + [s.loss for s in training(batches=kind(), resume=tmp_path)] == whole
+
+
+def test_data_of_ones_own_without_a_state_go_on_at_the_end_of_an_epoch_only(tmp_path):
+    with training(Snapshots(tmp_path), batches=Own()) as run:
+        next(run)
+    with pytest.raises(TypeError, match=r"is of batch 1 of an epoch: .* a minibatch, a list, or have a `state` that can be set, not Own"):
+        training(batches=Own(), resume=tmp_path)
 
 
 def test_a_state_serves_without_files():
@@ -287,7 +379,7 @@ def test_a_state_serves_without_files():
 def test_params_that_only_the_function_knows_can_not_go_on(tmp_path):
     w = at.Param(np.ones(4))
     run = train(lambda x, y: np.mean((x @ w - y) ** 2), [(X, Y)], callbacks=[Snapshots(tmp_path)])
-    with pytest.raises(TypeError, match="needs params="):
+    with pytest.raises(TypeError, match=r"needs params=.* train\(lambda params, \*batch: f\(\*batch\), data, opt, params=\[w, b\]\)"):
         next(run)
     with pytest.raises(TypeError, match="only if its parameters are given"):
         run.state = {}
@@ -300,6 +392,41 @@ def test_a_folder_with_later_snapshots_is_refused(tmp_path):
     with pytest.raises(FileExistsError, match="this training is at step 5"):
         next(training(Snapshots(tmp_path), resume=tmp_path / name(5)))
     assert files(tmp_path) == [name(5), name(10), name(15)]
+
+
+def test_params_that_the_function_uses_by_itself_go_on_when_they_are_given(tmp_path):
+    def run(w, *callbacks, **options):
+        return train(lambda params, x, y: np.mean((x @ w - y) ** 2), [(X, Y)], Adam(), [w], 6, callbacks, **options)
+
+    whole = [s.loss for s in run(at.Param(np.ones(4)))]
+    with run(at.Param(np.ones(4)), Snapshots(tmp_path)) as first:
+        begun = [next(first).loss for _ in range(4)]
+    assert begun + [s.loss for s in run(at.Param(np.zeros(4)), resume=tmp_path)] == whole and whole[-1] < whole[0]
+
+
+def test_one_training_at_a_time_writes_into_a_folder(tmp_path):
+    pytest.importorskip("fcntl")
+    first, other = training(Snapshots(tmp_path)), training(Snapshots(tmp_path))
+    next(first)
+    with pytest.raises(BlockingIOError, match="another training writes its snapshots into"):
+        next(other)
+    first.close()
+    assert next(training(Snapshots(tmp_path), resume=tmp_path)).number == 2
+    started = start(tmp_path / "process", 1000)
+    assert started.stdout.readline()
+    with pytest.raises(BlockingIOError):
+        next(training(Snapshots(tmp_path / "process")))
+    started.kill()
+    started.communicate()
+    next(training(Snapshots(tmp_path / "process")))
+
+
+def test_a_folder_that_can_not_be_written_into_is_named_before_the_first_step(tmp_path, monkeypatch):
+    monkeypatch.setattr(os, "access", lambda path, mode: not (path == tmp_path and mode == os.W_OK))
+    run = training(Snapshots(tmp_path))
+    with pytest.raises(PermissionError, match="can't be written into"):
+        next(run)
+    assert run.number == 0
 
 
 # ---------------------------------------------------------------- snapshots of something else
@@ -326,6 +453,8 @@ def test_another_model_is_named_by_names_and_shapes(tmp_path):
         "['old'] is float64(1,) there and not here; ['n'] is a number there and not here; "
         "['w'] is float64(4, 5) here and float64(2, 3) there"
     )
+    with pytest.raises(ValueError, match=r"of another model: params is float64\(2,\) here and float64\(3,\) there"):
+        load_params(saved(tmp_path / "alone", np.zeros(3)), np.zeros(2))
     many = saved(tmp_path / "many", [np.zeros(1)] * 30)
     with pytest.raises(ValueError, match=r"; and 22 more$"):
         training(resume=many)
@@ -341,9 +470,20 @@ def test_a_model_with_functions_in_it_and_no_registration(tmp_path):
     assert isinstance(load_params(folder, Model(at.array(np.zeros(3)), 0.0)).w, at.Tensor)
 
 
+def test_an_object_that_holds_arrays_and_is_no_tree_is_named(tmp_path):
+    class Holder:
+        def __init__(self):
+            self.w = np.zeros(3)
+
+    folder = saved(tmp_path, np.zeros(3))
+    for run in (lambda: load_params(folder, {"m": Holder()}), lambda: train(loss, [1], params=Holder(), resume=folder)):
+        with pytest.raises(TypeError, match=r"a snapshot: Holder .* holds arrays .* tell at\.tree\.register"):
+            run()
+
+
 def test_another_optimiser_or_data_set_is_refused(tmp_path):
     list(training(Snapshots(tmp_path)))
-    with pytest.raises(ValueError, match="this is no state of Momentum"):
+    with pytest.raises(ValueError, match="no state of Momentum: the snapshot is of a training with Adam"):
         training(opt=Momentum(), resume=tmp_path)
     with pytest.raises(ValueError, match="of 30 instances in shuffled batches of 7, but this one is of 30 instances in batches of 10"):
         training(batches=minibatch(X, Y, 10), resume=tmp_path)
@@ -554,6 +694,18 @@ def test_a_loop_that_was_left_holds_no_signals(tmp_path, usual_signals, number):
     assert handlers() == usual and files(tmp_path / "2") == [name(1)]
 
 
+def test_signals_are_free_when_a_training_is_gone_whoever_keeps_its_callbacks(tmp_path, usual_signals):
+    usual, snapshots = handlers(), Snapshots(tmp_path)
+    first = training(snapshots)
+    next(first)
+    second = training(snapshots)
+    next(second)
+    del first
+    assert handlers() != usual
+    del second
+    assert handlers() == usual
+
+
 def test_handlers_are_put_back_in_any_order(tmp_path, usual_signals):
     usual = handlers()
     first, second = training(Snapshots(tmp_path / "1")), training(Snapshots(tmp_path / "2"))
@@ -566,6 +718,32 @@ def test_handlers_are_put_back_in_any_order(tmp_path, usual_signals):
         signal.raise_signal(signal.SIGINT)
 
 
+@pytest.mark.parametrize(("number", "error"), [(signal.SIGINT, KeyboardInterrupt), (signal.SIGTERM, SystemExit)])
+def test_a_training_that_was_left_or_waits_does_not_hold_back_what_ends_another(tmp_path, usual_signals, number, error):
+    usual, seen = handlers(), []
+    kept = training(Snapshots(tmp_path / "kept"))
+    next(kept)
+    with pytest.raises(error):
+        for outer in training(Snapshots(tmp_path / "outer")):
+            for inner in training(Snapshots(tmp_path / "inner")):
+                seen.append((outer.number, inner.number))
+                if inner.number == 2:
+                    os.kill(os.getpid(), number)
+    assert seen == [(1, 1), (1, 2)] and files(tmp_path / "inner") == [name(2)]
+    kept.close()
+    assert handlers() == usual
+
+
+def test_a_handler_of_the_program_gets_the_signal(tmp_path, usual_signals):
+    got = []
+    signal.signal(signal.SIGINT, lambda number, frame: got.append((number, frame is not None)))
+    for step in training(Snapshots(tmp_path, keep=9)):
+        if step.number == 2:
+            os.kill(os.getpid(), signal.SIGINT)
+            assert got == []
+    assert got == [(signal.SIGINT, True)] and step.number == 15 and name(2) in files(tmp_path)
+
+
 def test_signals_that_are_ignored_stay_ignored(tmp_path, usual_signals):
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     run = training(Snapshots(tmp_path))
@@ -573,14 +751,34 @@ def test_signals_that_are_ignored_stay_ignored(tmp_path, usual_signals):
     assert signal.getsignal(signal.SIGINT) is signal.SIG_IGN and signal.getsignal(signal.SIGTERM) is not signal.SIG_DFL
 
 
-def test_a_handler_without_its_training_does_the_usual(usual_signals, monkeypatch):
-    monkeypatch.setattr(Signals, "__del__", lambda self: None)  # as in another thread
+def test_a_handler_without_its_training_does_the_usual(usual_signals):
     signals = Signals()
     signals.catch()
     del signals
     with pytest.raises(KeyboardInterrupt):
         os.kill(os.getpid(), signal.SIGINT)
         signal.pthread_sigmask(signal.SIG_BLOCK, [])
+
+
+def forked(f):
+    """How a forked process ended that ran f: os.wait's status."""
+    if (child := os.fork()) == 0:
+        try:
+            f()
+        finally:
+            os._exit(0)
+    return os.waitpid(child, 0)[1]
+
+
+@pytest.mark.filterwarnings("ignore:.*multi-threaded, use of fork:DeprecationWarning")
+def test_a_forked_process_holds_no_signals_and_frees_no_folder(tmp_path, usual_signals):
+    pytest.importorskip("fcntl")
+    run = training(Snapshots(tmp_path))
+    next(run)
+    assert os.WTERMSIG(forked(lambda: os.kill(os.getpid(), signal.SIGTERM))) == signal.SIGTERM
+    assert forked(run.close) == 0
+    with pytest.raises(BlockingIOError):
+        next(training(Snapshots(tmp_path), resume=newest(tmp_path)))
 
 
 def test_a_training_in_another_thread_leaves_signals_alone(tmp_path, usual_signals):

@@ -5,6 +5,7 @@ init          param, param0, xavier_uniform, xavier_normal, gaussian, bilinear: 
 optimisers    SGD, Momentum, Nesterov, Adagrad, Rmsprop, Adadelta, Adam, AdamW, Group, clip_norm, global_norm
 schedules     what a rate is multiplied by, step by step (a module: schedules.cosine ...)
 loops         minimize, train, converge, and sgd(f, data) ... adam(f, data)
+step          Step: what train gives, and callbacks get
 progress      progress: a bar, or lines
 callbacks     Callback, EarlyStop, FailOnNaN, LogCSV, LogTensorBoard, Plot
 snapshots     Snapshots, newest, load_params

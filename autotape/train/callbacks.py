@@ -11,29 +11,34 @@ import csv
 import importlib.util
 import math
 import os
+import warnings
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from io import StringIO
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+import numpy as np
+
+from .. import tree
 from ..io import atomically
+from ..tensor import Tensor, asarray, describe
+from .step import Run, Step
 
-if TYPE_CHECKING:
-    from .loops import Loop, Step
-
-Metrics = Callable[["Step"], Mapping[str, float]]
+Metrics = Callable[[Step], Mapping[str, float]]
 
 
 class Callback:
     """What a training calls; each method here does nothing.
 
     A subclass whose behaviour depends on the steps it has seen has a `state` of plain numbers and arrays, which snapshots
-    save and resuming sets.  Where one raises after a step, those behind it still get that step, and all get the end.
+    save and resuming sets.  Those below forget it where another training begins with step 1.  Where one raises after a step,
+    those behind it still get that step, and all get the end.
     """
 
     state: Any = None
 
-    def begin(self, training: Loop) -> None:
+    def begin(self, training: Run) -> None:
         """Before the first step, or the first after resuming."""
 
     def before_update(self, step: Step) -> None:
@@ -42,10 +47,10 @@ class Callback:
     def __call__(self, step: Step) -> None:
         """After the update, before the loop's body gets the step.  step.stop() makes it the last one."""
 
-    def settle(self, training: Loop) -> None:
+    def settle(self, training: Run) -> None:
         """After the loop's body, when the next step is asked for: training.state is all that a new process needs then."""
 
-    def end(self, training: Loop, error: BaseException | None) -> None:
+    def end(self, training: Run, error: BaseException | None) -> None:
         """After the last step, at close(), or after the error that a step, a callback or the body of `with training:` raised."""
 
 
@@ -53,6 +58,10 @@ class Called(Callback):
     """A plain function of the step."""
 
     def __init__(self, function: Callable[[Step], Any]) -> None:
+        if isinstance(function, type):
+            raise TypeError(f"callbacks: {function.__name__} is a class; give one that is made, {function.__name__}(...)")
+        if not callable(function):
+            raise TypeError(f"callbacks: each is a Callback or a function of the step, not {describe(function)}")
         self.function = function
 
     def __call__(self, step: Step) -> None:
@@ -66,6 +75,10 @@ class Every(Callback):
         if every != "epoch" and not (isinstance(every, int) and every >= 1):
             raise ValueError(f"{type(self).__name__}: every is 'epoch' or a number of steps from 1 on, not {every!r}")
         self.every = every
+        self.restart()
+
+    def restart(self) -> None:
+        """Forget the steps seen."""
         self.total, self.count = 0.0, 0
 
     @property
@@ -76,9 +89,11 @@ class Every(Callback):
     def state(self, state: Any) -> None:
         self.total, self.count = state["total"], state["count"]
 
-    def begin(self, training: Loop) -> None:
+    def begin(self, training: Run) -> None:
         if self.every == "epoch" and not hasattr(training.data, "__len__"):
             raise TypeError(f"{type(self).__name__}: every='epoch' needs data with a length; give a number of steps")
+        if training.number == 0:  # it may have served another one
+            self.restart()
 
     def __call__(self, step: Step) -> None:
         self.total += step.loss
@@ -101,9 +116,12 @@ class FailOnNaN(Callback):
 
     def before_update(self, step: Step) -> None:
         if not math.isfinite(step.loss):
+            where = f"the loss is {step.loss} at step {step.number}, batch {step.batch} of epoch {step.epoch}"
+            inputs = list(step.inputs)
+            if found := [path for path, x in zip(tree.paths(inputs), tree.leaves(inputs), strict=True) if not _is_finite(x)]:
+                raise FloatingPointError(f"{where}: batch{found[0]} itself holds NaN or infinity, so look at the data first")
             raise FloatingPointError(
-                f"the loss is {step.loss} at step {step.number}, batch {step.batch} of epoch {step.epoch}: try a smaller learning rate, or "
-                "gclip; `with at.debug():` names the operator that made the first NaN"
+                f"{where}: try a smaller learning rate, or gclip; `with at.debug():` names the operator that made the first NaN"
             )
 
 
@@ -112,7 +130,12 @@ class EarlyStop(Every):
 
     def __init__(self, patience: int, metric: Callable[[Step], Any] | None = None, every: int | str = "epoch") -> None:
         super().__init__(every)
-        self.patience, self.metric = patience, metric
+        if not isinstance(patience, int) or patience < 1:
+            raise ValueError(f"EarlyStop: patience is a whole number from 1 on, not {patience!r}")
+        self.patience, self.metric = patience, checked_function("EarlyStop: metric", metric)
+
+    def restart(self) -> None:
+        super().restart()
         self.best, self.waited = math.inf, 0
 
     @property
@@ -124,7 +147,7 @@ class EarlyStop(Every):
         self.total, self.count, self.best, self.waited = (state[name] for name in ("total", "count", "best", "waited"))
 
     def act(self, step: Step, loss: float) -> None:
-        value = loss if self.metric is None else float(self.metric(step))
+        value = loss if self.metric is None else as_number("EarlyStop: metric(step)", self.metric(step))
         self.best, self.waited = (value, 0) if value < self.best else (self.best, self.waited + 1)
         if self.waited >= self.patience:
             step.stop()
@@ -138,26 +161,37 @@ class LogCSV(Every):
 
     def __init__(self, path: str | os.PathLike[str], metrics: Metrics | None = None, every: int | str = 1) -> None:
         super().__init__(every)
-        self.path, self.metrics = Path(path), metrics
+        self.path, self.metrics = Path(path), checked_function("LogCSV: metrics", metrics)
         self._names: list[str] | None = None
+        self._waiting: list[Any] = []  # rows that are not in the file yet
 
-    def begin(self, training: Loop) -> None:
+    def begin(self, training: Run) -> None:
         super().begin(training)
         rows = self._rows_until(training.number)
-        self._names = rows[0] if rows else None
-        text = StringIO(newline="")
-        csv.writer(text, lineterminator="\n").writerows(rows)
+        self._names, self._waiting = rows[0] if rows else None, []
         with atomically(self.path) as file:
-            file.write(text.getvalue().encode())
+            file.write(_lines(rows))
 
     def act(self, step: Step, loss: float) -> None:
         row = numbers(step, loss, self.metrics)
-        lines: list[Any] = [row.values()] if self._names else [row.keys(), row.values()]
+        self._waiting += [row.values()] if self._names else [row.keys(), row.values()]
         self._names = self._names or list(row)
         if list(row) != self._names:
             raise ValueError(f"LogCSV: {self.path} has the columns {', '.join(self._names)}, but this row {', '.join(row)}")
-        with open(self.path, "a", newline="", encoding="utf-8") as file:  # each time, so that nothing is lost and others can read
-            csv.writer(file, lineterminator="\n").writerows(lines)
+        self._write()
+
+    def end(self, training: Run, error: BaseException | None) -> None:
+        self._write()
+
+    def _write(self) -> None:
+        """Each time, so that nothing is lost and others can read; what there is no room for waits for the next time."""
+        rows, self._waiting = self._waiting, []  # at once, so that an interrupt brings none twice
+        try:
+            if rows:
+                _append(self.path, _lines(rows))
+        except OSError as e:
+            self._waiting = rows
+            _warn(self.path, e)
 
     def _rows_until(self, number: int) -> list[list[str]]:
         if number == 0 or not self.path.exists():
@@ -175,10 +209,10 @@ class LogTensorBoard(Every):
     def __init__(self, folder: str | os.PathLike[str], metrics: Metrics | None = None, every: int | str = 1) -> None:
         super().__init__(every)
         needs("LogTensorBoard", "tensorboardX", "tensorboard")
-        self.folder, self.metrics = Path(folder), metrics
+        self.folder, self.metrics = Path(folder), checked_function("LogTensorBoard: metrics", metrics)
         self._writer: Any = None
 
-    def begin(self, training: Loop) -> None:
+    def begin(self, training: Run) -> None:
         from tensorboardX import SummaryWriter
 
         super().begin(training)
@@ -189,7 +223,7 @@ class LogTensorBoard(Every):
             if name != "step":
                 self._writer.add_scalar(name, value, step.number)
 
-    def end(self, training: Loop, error: BaseException | None) -> None:
+    def end(self, training: Run, error: BaseException | None) -> None:
         if self._writer is not None:
             self._writer.close()
 
@@ -200,7 +234,10 @@ class Plot(Every):
     def __init__(self, path: str | os.PathLike[str], metrics: Metrics | None = None, every: int | str = "epoch") -> None:
         super().__init__(every)
         needs("Plot", "matplotlib", "train")
-        self.path, self.metrics = Path(path), metrics
+        self.path, self.metrics = Path(path), checked_function("Plot: metrics", metrics)
+
+    def restart(self) -> None:
+        super().restart()
         self.rows: list[dict[str, float]] = []
 
     @property
@@ -222,14 +259,65 @@ class Plot(Every):
         axes.set(xlabel="step", yscale="log" if all(row["loss"] > 0 for row in self.rows) else "linear")
         axes.grid(alpha=0.3)
         axes.legend()
-        with atomically(self.path) as file:
-            figure.savefig(file, format="png", dpi=150)
+        try:
+            with atomically(self.path) as file:
+                figure.savefig(file, format="png", dpi=150)
+        except OSError as e:
+            _warn(self.path, e)
 
 
 def numbers(step: Step, loss: float, metrics: Metrics | None) -> dict[str, float]:
     """What is told of a step: its number, epoch, mean loss, learning rate, and the user's metrics."""
-    more = {} if metrics is None else {name: float(value) for name, value in metrics(step).items()}
-    return {"step": step.number, "epoch": step.epoch, "loss": loss, "lr": step.lr, **more}
+    own = {"step": step.number, "epoch": step.epoch, "loss": loss, "lr": step.lr}
+    more = {} if metrics is None else metrics(step)
+    if not isinstance(more, Mapping):
+        raise TypeError(f"metrics(step) gives a dict of numbers, such as {{'test': 0.5}}, not {describe(more)}")
+    if twice := own.keys() & more.keys():
+        raise ValueError(f"metrics(step) gives {min(twice)!r}, but {', '.join(own)} are there already: give it another name")
+    return {**own, **{name: as_number(f"metrics(step)[{name!r}]", value) for name, value in more.items()}}
+
+
+def as_number(what: str, x: Any) -> float:
+    """float(x).  Raises TypeError, with what it is, for what is no number."""
+    try:
+        return float(asarray(x).item() if hasattr(x, "dtype") else x)
+    except (TypeError, ValueError) as e:
+        raise TypeError(f"{what} is {describe(x)}, not a number") from e
+
+
+def checked_function(what: str, f: Any) -> Any:
+    """f, a function of the step or None.  Raises TypeError for anything else."""
+    if f is not None and not callable(f):
+        raise TypeError(f"{what} is a function of the step, not {describe(f)}")
+    return f
+
+
+def _warn(path: Path, e: OSError) -> None:
+    """A file that can't be written (a full disk) is no end of the training."""
+    warnings.warn(f"{path} could not be written ({e}); the training goes on", RuntimeWarning, stacklevel=2)
+
+
+def _append(path: Path, text: bytes) -> None:
+    """All of the text, or nothing."""
+    size = path.stat().st_size if path.exists() else 0
+    try:
+        with open(path, "ab") as file:
+            file.write(text)
+    except OSError:
+        with suppress(OSError):
+            os.truncate(path, size)
+        raise
+
+
+def _lines(rows: Any) -> bytes:
+    text = StringIO(newline="")
+    csv.writer(text, lineterminator="\n").writerows(rows)
+    return text.getvalue().encode()
+
+
+def _is_finite(x: Any) -> bool:
+    x = x.numpy() if isinstance(x, Tensor) else x
+    return not isinstance(x, (float, np.ndarray, np.generic)) or np.asarray(x).dtype.kind not in "fc" or bool(np.isfinite(x).all())
 
 
 def needs(what: str, library: str, extra: str) -> None:

@@ -17,11 +17,12 @@ from . import schedules
 from .callbacks import Callback, FailOnNaN, LogCSV
 from .data import minibatch
 from .datasets import Images, shifted
-from .loops import Loop, Step, train
+from .loops import train
 from .models import Parameters, Recipe
 from .optimisers import SGD, Adadelta, Adagrad, Adam, AdamW, Momentum, Nesterov, Rmsprop
 from .progress import bar
 from .snapshots import Snapshots, newest
+from .step import Run, Step
 from .texts import Windows
 
 TEST_BATCH = 256  # bounds the memory of a test, and changes nothing else
@@ -138,7 +139,7 @@ class Results(Callback):
         self.epochs = [Epoch(*e) for e in state["epochs"]]
         self.loss, self.correct, self.count = state["loss"], state["correct"], state["count"]
 
-    def begin(self, training: Loop) -> None:
+    def begin(self, training: Run) -> None:
         self.start = time.perf_counter()
 
     def __call__(self, step: Step) -> None:

@@ -9,10 +9,12 @@ minimize gives losses, as Knet's does; train gives Steps, calls callbacks, and g
 
 from __future__ import annotations
 
+import inspect
+import math
 import os
+import threading
 import warnings
-import weakref
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import islice
 from typing import Any, TypeVar
@@ -21,12 +23,14 @@ import numpy as np
 
 from .. import random, tree
 from ..explicit import Tape
-from ..tensor import Tensor, asarray, constant, describe
+from ..param import Param, is_variable
+from ..tensor import Tensor, constant, describe
 from ..transforms import value_and_grad
 from .callbacks import Callback, Called
 from .data import Data
-from .optimisers import SGD, Adadelta, Adagrad, Adam, AdamW, Momentum, Nesterov, Rmsprop
+from .optimisers import SGD, Adadelta, Adagrad, Adam, AdamW, Momentum, Nesterov, Optimiser, Rmsprop
 from .snapshots import check_model, copied, named, read, restored, set_states, with_state
+from .step import Step, rate
 
 T = TypeVar("T")
 L = TypeVar("L", bound="Loop")
@@ -41,20 +45,22 @@ class Loop:
     """
 
     def __init__(self, f: Callable[..., Any], data: Iterable[Any], opt: Any, params: Any, epochs: int | None, has_aux: bool) -> None:
-        if not callable(f) or not (opt is None or hasattr(opt, "step")) or isinstance(opt, type):
-            raise TypeError(f"a training takes a function, data and an optimiser such as Adam(), not {describe(f)}, ..., {opt!r}")
+        _check_arguments(f, data, opt)
         if epochs is not None and (not isinstance(epochs, int) or epochs < 0):
             raise ValueError(f"epochs is a whole number from 0 on, or None for no end, not {epochs!r}")
         self.f, self.data, self.opt, self.epochs, self.has_aux = f, data, Adam() if opt is None else opt, epochs, has_aux
         self.finds_params = params is None
         self.params: Any = [] if params is None else tree.map(_in_c_order, params)
+        self._by_tape = self.finds_params or any(isinstance(x, Param) for x in tree.leaves(self.params))
         self._with_state = with_state(self.params)
+        self._lr = getattr(self.opt, "lr", None)  # as the program gives it
         self.number = self.epoch = self.batch = 0
         self.latest: Step | None = None
         self.callbacks: list[Callback] = []
         self.is_whole = True  # False where an error came in the middle of an update
         self._batches: Iterator[Any] | None = None
         self._is_stopped = self._has_begun = self._has_ended = False
+        self._busy = threading.Lock()
         self._before: State | None = None  # where it was before the update that is being made
         self._gradient = value_and_grad(f, has_aux=has_aux, sparse=True)
 
@@ -86,8 +92,14 @@ class Loop:
     # -- one update
     def _advance(self) -> Step | None:
         """Make the next update; None after the last."""
-        if self._has_ended:
-            return None
+        if not self._busy.acquire(blocking=False):
+            raise RuntimeError("this training is at a step already: neither another thread nor a callback can ask it for the next one")
+        try:
+            return None if self._has_ended else self._next()
+        finally:
+            self._busy.release()
+
+    def _next(self) -> Step | None:
         try:
             self._settle()
             batch = self._next_batch()
@@ -128,32 +140,64 @@ class Loop:
         return None
 
     def _update(self, batch: Sequence[Any]) -> Step:
-        loss, aux, params, gradients = self._differentiated(batch)
-        step = Step(self, loss, aux)
+        try:
+            loss, aux, params, gradients = self._differentiated(batch)
+        except TypeError:
+            self._check_call(batch)
+            raise
+        step = Step(self, batch, loss, aux)
         for c in self.callbacks:
             c.before_update(step)
+        step.inputs, step.lr = (), rate(self.opt)  # which a callback may have changed
         self.is_whole = False
         params = self.opt.step(params, gradients)
-        self.is_whole = True
         if not self.finds_params:
             self.params = step.params = params
         self.number, self.latest, self._before = step.number, step, None
+        self.is_whole = True
         self._tell([partial(c, step) for c in self.callbacks])
         return step
 
     def _differentiated(self, batch: Sequence[Any]) -> tuple[Any, Any, Any, Any]:
         """Loss, aux, parameters and gradients."""
-        if not self.finds_params:
-            value, gradients = self._gradient(self.params, *batch)
-            return *(value if self.has_aux else (value, None)), self.params, gradients
+        if self._by_tape:
+            return self._differentiated_by_tape(batch)
+        value, gradients = self._gradient(self.params, *batch)
+        return *(value if self.has_aux else (value, None)), self.params, gradients
+
+    def _differentiated_by_tape(self, batch: Sequence[Any]) -> tuple[Any, Any, Any, Any]:
+        """The same for Params, which f may use by themselves, given as an argument or not."""
         with Tape() as tape:
-            value = self.f(*batch)
+            given = [] if self.finds_params else [tree.map(lambda x: tape.watch(x) if is_variable(x, "train") else x, self.params)]
+            value = self.f(*given, *batch)
+        if self.has_aux and not (isinstance(value, tuple) and len(value) == 2):
+            raise TypeError(f"with has_aux the function must return (loss, aux), not {describe(value)}")
         loss, aux = value if self.has_aux else (value, None)
-        params, known = tape.params, set(map(id, self.params))
-        if not params:
+        params = self._met(tape) if self.finds_params else self.params
+        if not isinstance(loss, Tensor):
+            raise TypeError(f"the function returned {describe(loss)}; a scalar computed from the Params is needed; with has_aux, and aux")
+        leaves, build = tree.flatten(given[0] if given else params)
+        found = iter(tape.gradient(loss, [x for x in leaves if isinstance(x, (Tensor, Param))], sparse=True))
+        return loss, aux, params, build([next(found) if isinstance(x, (Tensor, Param)) else x for x in leaves])
+
+    def _met(self, tape: Tape) -> list[Param]:
+        """The Params on the tape."""
+        known = set(map(id, self.params))
+        if not tape.params:
             raise TypeError("the function used no at.Param: make some, or give params=, which it then takes as its first argument")
-        self.params += [p for p in params if id(p) not in known]
-        return loss, aux, params, tape.gradient(loss, params, sparse=True)
+        self.params += [p for p in tape.params if id(p) not in known]
+        return tape.params
+
+    def _check_call(self, batch: Sequence[Any]) -> None:
+        """Raise TypeError if f takes another number of arguments than a batch has."""
+        first = [] if self.finds_params else ["params"]
+        try:
+            inspect.signature(self.f).bind(*first, *batch)
+        except TypeError as e:
+            given = ", ".join([*first, *map(describe, batch)])
+            raise TypeError(f"the function is called with ({given}): {e}; minibatch(x, y, 32) gives batches of two arrays") from None
+        except ValueError:  # it has no signature
+            return
 
     def _end(self, error: BaseException | None) -> None:
         self._has_ended = True
@@ -171,27 +215,37 @@ class Loop:
     @property
     def state(self) -> State:
         if self.finds_params:
-            raise TypeError("the state of a training needs params=, which the function then takes as its first argument")
+            raise TypeError(
+                "the state of a training needs params=, which the function then takes as its first argument; for a function that uses its "
+                "Params by itself, train(lambda params, *batch: f(*batch), data, opt, params=[w, b])"
+            )
+        if (optimiser := getattr(self.opt, "state", None)) is None:
+            raise TypeError(f"{type(self.opt).__name__} has no `state`, so no training with it can be saved")
         callbacks = [[type(c).__name__, c.state] for c in self.callbacks if c.state is not None]
         place = self._place() if self._before is None else self._before
         params = {path: copied(leaf) for path, leaf in named(self.params).items()}
-        return {"params": params, "optimiser": self.opt.state, "callbacks": callbacks, **place}
+        return {"params": params, "optimiser": optimiser, "lr": self._lr, "callbacks": callbacks, **place}
 
     @state.setter
     def state(self, state: State) -> None:
         if self.finds_params:
             raise TypeError("a training goes on from a state only if its parameters are given as params=")
+        if not isinstance(state, dict) or not {"params", "optimiser", "lr", "callbacks", *self._place()} <= state.keys():
+            raise ValueError(f"this is no state of a training: {describe(state)}")
         check_model(self.params, self._with_state, state)  # all checks come before the first change
+        self._check_optimiser(state["optimiser"])
         self._check_data(state)
-        self.opt.state = state["optimiser"]
-        self._go_to(state)
-        self.params = restored(self.params, state["params"])
-        set_states(self._with_state, state["states"])
         waiting = [c for c in self.callbacks if c.state is not None]
         for name, saved in state["callbacks"]:
             if (c := next((c for c in waiting if type(c).__name__ == name), None)) is not None:
                 c.state = saved
                 waiting.remove(c)
+        self.opt.state = state["optimiser"]
+        if self._lr != state["lr"]:  # the program's options hold; where lr is as it was, so does what became of it
+            self.opt.lr = self._lr
+        self._go_to(state)
+        self.params = restored(self.params, state["params"])
+        set_states(self._with_state, state["states"])
         random.current().state = state["random"]
         if self._is_stopped:
             warnings.warn(
@@ -200,6 +254,21 @@ class Loop:
                 RuntimeWarning,
                 stacklevel=2,
             )
+        elif self._is_over():
+            warnings.warn(
+                f"this training has made all its {self.epochs} epochs by step {self.number} and makes no more; a larger epochs= goes on",
+                RuntimeWarning,
+                stacklevel=2,
+            )
+
+    def _is_over(self) -> bool:
+        """Whether the place gone to is the end of the last epoch, or beyond it."""
+        return self.epochs is not None and (self.epoch, self.batch) >= (self.epochs, _length(self.data) or math.inf)
+
+    def _check_optimiser(self, state: Any) -> None:
+        was, now = state.get("optimiser") if isinstance(state, dict) else None, type(self.opt).__name__
+        if isinstance(self.opt, Optimiser) and was != now:
+            raise ValueError(f"this is no state of {now}: the snapshot is of a training with {was}")
 
     def _place(self) -> State:
         return {
@@ -207,7 +276,7 @@ class Loop:
             "epoch": self.epoch,
             "batch": self.batch,
             "is_stopped": self._is_stopped,
-            "data": getattr(self.data if self._batches is None else self._batches, "state", None),
+            "data": getattr(self._batches if hasattr(type(self._batches), "state") else self.data, "state", None),
             "length": _length(self.data),
             "random": random.current().state,
             "states": {path: x.state for path, x in self._with_state.items()},
@@ -225,57 +294,27 @@ class Loop:
             before, now = place["length"], _length(self.data)
             if None not in (before, now) and before != now:
                 raise ValueError(f"the snapshot is of a training on {before} batches, but this is one on {now}")
-            if place["batch"] and not isinstance(self.data, Sequence):
-                raise TypeError(f"to go on in the middle of an epoch the data must be a Data or a list, not {describe(self.data)}")
+            if place["batch"] not in (0, now) and not hasattr(type(self.data), "__getitem__"):
+                raise TypeError(
+                    f"the snapshot is of batch {place['batch']} of an epoch: to go on there the data must be a minibatch, a list, or "
+                    f"have a `state` that can be set, not {describe(self.data)}"
+                )
 
     def _go_to(self, place: State) -> None:
         self.number, self.epoch, self.batch, self._is_stopped = (place[name] for name in ("number", "epoch", "batch", "is_stopped"))
-        self._batches = self._before = None
+        self._batches = self._before = self.latest = None
+        if self._has_ended:  # it begins again
+            self._has_begun = self._has_ended = False
+            self.is_whole = True
         if place["data"] is not None:
             self.data.state = place["data"]  # type: ignore[attr-defined]
-            self._batches = iter(self.data) if self.batch else None
-        elif self.batch:
+            if self.batch or (isinstance(self.data, Data) and place["data"]["epoch"]):
+                rest = iter(self.data)
+                self._batches = rest if self.batch else None  # an epoch that others had begun is left
+        elif self.batch not in (0, place["length"]):  # within an epoch
             self._batches = islice(iter(self.data), self.batch, None)
-
-
-class Step:
-    """One update.  number, epoch, batch: from 1; loss; aux: what f gave beside it; params: after the update; opt, data: the training's."""
-
-    def __init__(self, training: Loop, loss: Any, aux: Any) -> None:
-        self.number, self.epoch, self.batch = training.number + 1, training.epoch, training.batch
-        self.params, self.opt, self.aux = training.params, training.opt, aux
-        self.data: Any = training.data
-        self._loss = loss
-        self._training = weakref.ref(training)  # one that nobody iterates over ends, whoever keeps a step
-
-    def __repr__(self) -> str:
-        return f"Step({self.number}, epoch={self.epoch}, batch={self.batch}, loss={self.loss:g})"
-
-    def __float__(self) -> float:
-        return self.loss
-
-    @property
-    def loss(self) -> float:
-        """The loss as a float; asking for it waits for a device."""
-        if type(self._loss) is not float:
-            self._loss = float(self._loss if isinstance(self._loss, (int, np.generic)) else asarray(self._loss).item())
-        return self._loss
-
-    @property
-    def lr(self) -> float:
-        """The learning rate of the latest update."""
-        rate: float = self.opt.lr * self.opt.schedule(max(self.opt.steps - 1, 0))
-        return rate
-
-    @property
-    def ends_epoch(self) -> bool:
-        """Whether this was the last batch of its epoch; False where the data have no length."""
-        return hasattr(self.data, "__len__") and self.batch == len(self.data)
-
-    def stop(self) -> None:
-        """Make this update the last."""
-        if (training := self._training()) is not None:
-            training.stop()
+        if self._is_over():
+            self._batches = None
 
 
 class Minimize(Loop, Iterator[float]):
@@ -324,11 +363,12 @@ def train(
     on from, bit for bit: what f, the data and the callbacks do must depend on nothing but what is saved there, and random
     numbers must be those of autotape.random.
 
-    Raises ValueError for a snapshot of another model, optimiser or data set, FileNotFoundError where there is none; then nothing
-    has changed.  `with train(...) as run:` ends the callbacks also where the loop over run is left early.
+    The optimiser's options and schedule are the program's; lr too, unless the program gives the lr that it gave before: then
+    what became of it.  Raises ValueError for a snapshot of another model, optimiser or data set, FileNotFoundError where there is
+    none; then nothing has changed.  `with train(...) as run:` ends the callbacks also where the loop over run is left early.
     """
     training = Training(f, data, opt, params, epochs, has_aux)
-    training.callbacks = [c if isinstance(c, Callback) else Called(c) for c in callbacks]
+    training.callbacks = _as_callbacks(callbacks)
     if resume is not None:
         training.state = read(resume)
     return training
@@ -339,6 +379,8 @@ def converge(items: Iterable[T], alpha: float = 0.1) -> Iterator[T]:
 
     alpha: the weight of the newest in the running means, of the items x and of their progress p = x - mean(x).
     """
+    if not 0 < alpha <= 1:
+        raise ValueError(f"converge: alpha is a number above 0 and at most 1, not {alpha!r}")
     mean: float | None = None
     progress = 0.0
     for item in items:
@@ -366,6 +408,22 @@ def _shorthand(optimiser: Callable[..., Any]) -> Callable[..., Minimize]:
 sgd, momentum, nesterov, adagrad, rmsprop, adadelta, adam, adamw = map(
     _shorthand, (SGD, Momentum, Nesterov, Adagrad, Rmsprop, Adadelta, Adam, AdamW)
 )
+
+
+def _check_arguments(f: Any, data: Any, opt: Any) -> None:
+    how = "a training takes a function, data and an optimiser: train(f, minibatch(x, y, 32), Adam(), params=params)"
+    if not callable(f):
+        raise TypeError(f"{how}; the function is {describe(f)}")
+    if isinstance(data, (Mapping, str)) or not (hasattr(data, "__iter__") or hasattr(data, "__getitem__")):
+        raise TypeError(f"{how}; the data are {describe(data)}")
+    if isinstance(opt, type) or not (opt is None or hasattr(opt, "step")):
+        raise TypeError(f"{how}; the optimiser is {describe(opt)}")
+
+
+def _as_callbacks(given: Any) -> list[Callback]:
+    if not isinstance(given, Iterable):
+        raise TypeError(f"callbacks is a list, callbacks=[FailOnNaN()], not {describe(given)}")
+    return [c if isinstance(c, Callback) else Called(c) for c in given]
 
 
 def _length(data: Any) -> int | None:

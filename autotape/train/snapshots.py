@@ -12,25 +12,21 @@ from __future__ import annotations
 import contextlib
 import math
 import os
-import signal
-import sys
-import threading
 import warnings
 import weakref
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from .. import io, tree
-from ..param import Param
+from ..param import Param, is_variable
 from ..tensor import Tensor, backend_of, constant
-from .callbacks import Every
+from .callbacks import Every, as_number, checked_function
+from .interruption import Lock, Signals
 from .optimisers import moved
-
-if TYPE_CHECKING:
-    from .loops import Loop, Step
+from .step import Run, Step
 
 PREFIX, SUFFIX, BEST = "step-", ".safetensors", "best.safetensors"
 KIND = "autotape training 1"  # what and which version is in the file
@@ -47,8 +43,9 @@ class Snapshots(Every):
     before that step; after one in a callback it is of the moment after it, as the callbacks behind still get the step.
 
     Where one can't be written (a full disk) a RuntimeWarning says so, the older ones stay and the training goes on.  Raises
-    FileExistsError if the folder holds snapshots of steps that the training has still to do, and TypeError for a training whose
-    Params are not given by params=, since a new process could not know them before its first step.
+    FileExistsError if the folder holds snapshots of steps that the training has still to do, BlockingIOError where another training
+    writes into it, and TypeError for a training whose Params are not given by params=, since a new process could not know them
+    before its first step.
     """
 
     def __init__(
@@ -57,11 +54,14 @@ class Snapshots(Every):
         super().__init__(every)
         if not isinstance(keep, int) or keep < 1:
             raise ValueError(f"Snapshots: keep is a whole number from 1 on, not {keep!r}")
-        self.folder, self.keep, self.best = Path(folder), keep, best
-        self.least = math.inf
+        self.folder, self.keep, self.best = Path(folder), keep, checked_function("Snapshots: best", best)
         self._written: int | None = None
+        self._signals, self._lock = Signals(), Lock(self.folder)
+
+    def restart(self) -> None:
+        super().restart()
+        self.least = math.inf
         self._is_due, self._better = False, math.inf
-        self._signals = Signals()
 
     @property
     def state(self) -> Any:
@@ -71,10 +71,16 @@ class Snapshots(Every):
     def state(self, state: Any) -> None:
         self.total, self.count, self.least = state["total"], state["count"], state["least"]
 
-    def begin(self, training: Loop) -> None:
+    def begin(self, training: Run) -> None:
         super().begin(training)
         training.state  # noqa: B018  raises where it can't be had
         self.folder.mkdir(parents=True, exist_ok=True)
+        if not os.access(self.folder, os.W_OK):
+            raise PermissionError(f"Snapshots: the folder {self.folder} can't be written into")
+        _let_go(self._signals, self._lock)  # of a training before
+        self._signals, self._lock = Signals(), Lock(self.folder)
+        weakref.finalize(training, _let_go, self._signals, self._lock).atexit = False
+        self._lock.take()
         if later := [path.name for n, path in snapshots(self.folder) if n > training.number]:
             raise FileExistsError(
                 f"{self.folder} holds {later[-1]}, and this training is at step {training.number}: go on from it with "
@@ -87,22 +93,23 @@ class Snapshots(Every):
 
     def act(self, step: Step, loss: float) -> None:
         self._is_due = True
-        self._better = math.inf if self.best is None else float(self.best(step))
+        self._better = math.inf if self.best is None else as_number("Snapshots: best(step)", self.best(step))
 
-    def settle(self, training: Loop) -> None:
+    def settle(self, training: Run) -> None:
         if self._is_due or self._signals.received:
             self.write(training)
         self._signals.deliver()
 
-    def end(self, training: Loop, error: BaseException | None) -> None:
+    def end(self, training: Run, error: BaseException | None) -> None:
         try:
             if training.is_whole:
                 self.write(training)
         finally:
+            self._lock.release()
             self._signals.release()
             self._signals.deliver()
 
-    def write(self, training: Loop) -> None:
+    def write(self, training: Run) -> None:
         """A snapshot of this moment, unless there is one; those beyond the last `keep` go."""
         value, self._is_due, self._better = self._better, False, math.inf
         if training.number == self._written or training.latest is None or not math.isfinite(training.latest.loss):
@@ -128,6 +135,8 @@ def read(path: str | os.PathLike[str]) -> dict[str, Any]:
     found = newest(path) if os.path.isdir(path) else Path(path)
     if found is None:
         raise FileNotFoundError(f"there is no snapshot in {os.fspath(path)}: they are called {PREFIX}...{SUFFIX}")
+    if not found.exists():
+        raise FileNotFoundError(f"there is no snapshot {found}, nor a folder; newest(folder) is None where there is none yet")
     state = io.load(found)
     if not isinstance(state, dict) or state.get("kind") != KIND:
         raise ValueError(f"{found} is no snapshot of a training")
@@ -150,7 +159,7 @@ def load_params(path: str | os.PathLike[str], params: Any) -> Any:
     """The parameters in a snapshot, or the newest one of a folder, as a tree like params.
 
     Params and objects with a state of their own (bnmoments, RNN) in it are changed and stay.  Raises ValueError if they are another
-    model's; it says which names, shapes and dtypes differ.
+    model's; it says which names, shapes and dtypes differ.  TypeError for an object that holds arrays and is no tree.
     """
     state, objects = read(path), with_state(params)
     check_model(params, objects, state)
@@ -172,7 +181,7 @@ def copied(leaf: Any) -> Any:
 
 def check_model(params: Any, objects: dict[str, Any], state: dict[str, Any]) -> None:
     """Raise ValueError if a state is another model's than params, in which these objects have a state of their own."""
-    here, saved, states = named(params), state["params"], state["states"]
+    here, saved = ({path or "params": x for path, x in found.items()} for found in (named(params), state["params"]))
     differences = [f"{name} is {_outline(x)} here and not there" for name, x in here.items() if name not in saved]
     differences += [f"{name} is {_outline(x)} there and not here" for name, x in saved.items() if name not in here]
     differences += [
@@ -183,7 +192,7 @@ def check_model(params: Any, objects: dict[str, Any], state: dict[str, Any]) -> 
     if differences:
         more = f"; and {len(differences) - 10} more" if len(differences) > 10 else ""
         raise ValueError(f"the snapshot is of another model: {'; '.join(differences[:10])}{more}")
-    if alone := sorted(objects.keys() ^ states.keys()):
+    if alone := sorted(objects.keys() ^ state["states"].keys()):
         where = "here and not there" if alone[0] in objects else "there and not here"
         raise ValueError(f"the snapshot is of another model: {alone[0]} has a state {where}")
 
@@ -225,74 +234,14 @@ def _like(x: Any, value: Any) -> Any:
 
 
 def _is_saved(leaf: Any) -> bool:
-    return (hasattr(leaf, "shape") and hasattr(leaf, "dtype")) or (isinstance(leaf, (int, float, complex)) and not isinstance(leaf, bool))
+    return (hasattr(leaf, "shape") and hasattr(leaf, "dtype")) or is_variable(leaf, "a snapshot")
 
 
 def _outline(x: Any) -> str:
     return f"{x.dtype}{tuple(x.shape)}" if hasattr(x, "dtype") else "a number"
 
 
-class Signals:
-    """SIGINT and SIGTERM, held back until somebody has time for them.  Only the main thread can; elsewhere it does nothing."""
-
-    def __init__(self) -> None:
-        self.received: signal.Signals | None = None
-        self._handlers: dict[int, tuple[Any, Any]] = {}  # ours, and the one before
-
-    def catch(self) -> None:
-        """Hold back from now on; those that the program ignores stay ignored."""
-        if threading.current_thread() is not threading.main_thread():
-            return
-        for number in (signal.SIGINT, signal.SIGTERM):
-            before = signal.getsignal(number)
-            if before not in (signal.SIG_IGN, None):
-                self._handlers[number] = _handler(weakref.ref(self), before), before
-                signal.signal(number, self._handlers[number][0])
-
-    def release(self) -> None:
-        """As it was before.  Where somebody else has taken a signal over meanwhile, ours only hands it on from now on."""
-        while self._handlers:
-            number, (handler, before) = self._handlers.popitem()
-            if signal.getsignal(number) is handler:
-                signal.signal(number, before)
-
-    def holds(self, number: int) -> bool:
-        """Whether it is held back."""
-        return number in self._handlers
-
-    def deliver(self) -> None:
-        """Do what the signal that was held back does without this."""
-        if self.received is None:
-            return
-        number, self.received = self.received, None
-        self.release()
-        if signal.getsignal(number) is signal.SIG_DFL:
-            raise SystemExit(128 + number)  # an end with all that Python does at one
-        signal.raise_signal(number)
-
-    def note(self, number: signal.Signals) -> None:
-        """One has come; a second is delivered."""
-        if self.received is not None:
-            self.deliver()
-        self.received = number
-        with contextlib.suppress(Exception):  # whatever stderr is, and whatever was just being written to it
-            print(f"{number.name}: an end after this step, with a snapshot; a second one ends at once", file=sys.stderr, flush=True)
-
-    def __del__(self) -> None:
-        with contextlib.suppress(Exception):  # in another thread, or while the interpreter goes
-            self.release()
-
-
-def _handler(signals: weakref.ref[Signals], before: Any) -> Callable[[int, Any], None]:
-    """What is called when a signal comes.  It keeps no training alive."""
-
-    def handle(number: int, frame: Any) -> None:
-        if (alive := signals()) is not None and alive.holds(number):
-            alive.note(signal.Signals(number))
-        elif callable(before):
-            before(number, frame)
-        else:
-            signal.signal(number, before)
-            signal.raise_signal(number)
-
-    return handle
+def _let_go(signals: Signals, lock: Lock) -> None:
+    lock.release()
+    with contextlib.suppress(ValueError):  # in another thread signals can't be set; then the handlers only hand on
+        signals.release()
