@@ -1,7 +1,7 @@
 """The command line: `autotape train lenet` trains a network, `autotape backends` lists the backends,
 `autotape numpy` NumPy's functions, `autotape opsets` those of the opsets.
 
-What a user got wrong becomes one line on standard error and exit code 2; Ctrl-C gives 130.
+What a user got wrong becomes one line on standard error and exit code 2, a warning one line; Ctrl-C gives 130.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import itertools
 import math
 import os
 import sys
+import warnings
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, NoReturn
@@ -95,7 +96,7 @@ def _add_train(command: argparse.ArgumentParser) -> None:
     add("--seed", type=whole(0), default=0, metavar="N", help="for the split, the parameters and the order (default: %(default)s)")
     add("--resume", type=Path, metavar="FOLDER", help="leave snapshots there, and go on from the newest if there is one")
     add("--log", type=Path, metavar="FILE.csv", help="write a row for each epoch")
-    add("--save", type=Path, metavar="FILE", help="write the trained parameters, as safetensors")
+    add("--save", type=Path, metavar="FILE", help="write the trained parameters, and charlm's alphabet, for at.load")
     add("--plot", type=Path, metavar="FILE.png", help="write a picture of loss and accuracy over the epochs")
     command.set_defaults(run=train)
 
@@ -132,7 +133,7 @@ def train(args: argparse.Namespace) -> None:
         if args.text:
             print(texts.sample(model.apply, run.parameters, alphabet, SAMPLE))
     if args.save:
-        io.save(args.save, run.parameters)
+        io.save(args.save, run.parameters | ({"alphabet": alphabet} if args.text else {}))
         print(f"parameters saved in {args.save}")
     if args.plot:
         plot.curves(run.results.epochs, title, args.plot)
@@ -158,9 +159,10 @@ def _check_options(args: argparse.Namespace) -> None:
     if args.data != "mnist" and args.data_dir is not None:
         raise InputError("--data-dir goes with --data mnist; the digits are bundled")
     files = {"--save": args.save, "--plot": args.plot, "--log": args.log}
-    for (one, path), (other, same) in itertools.combinations(files.items(), 2):
-        if path and path == same:
-            raise InputError(f"{one} and {other} can't both write {path}")
+    paths = {"--text": args.text, "--resume": args.resume} | files
+    for (one, path), (other, same) in itertools.combinations(paths.items(), 2):
+        if path and same and path.resolve() == same.resolve():
+            raise InputError(f"{one} and {other} can't both be {path}")
     for option, path in files.items():
         if path:
             _check_destination(option, path)
@@ -196,11 +198,17 @@ def _line(epoch: Epoch, epochs: int) -> str:
     )
 
 
+def _show_warning(message: Warning | str, *place: Any, **source: Any) -> None:
+    print(f"autotape: warning: {message}", file=sys.stderr)
+
+
 def main(argv: Sequence[str] | None = None) -> int:
     """Run a command line (default: this process's) and give its exit code."""
     args = parser().parse_args(argv)
     try:
-        args.run(args)
+        with warnings.catch_warnings():
+            warnings.showwarning = _show_warning
+            args.run(args)
     except KeyboardInterrupt:
         print("autotape: interrupted", file=sys.stderr)
         return 130

@@ -1,13 +1,13 @@
 """A character language model: an LSTM that learns to write sonnets, letter by letter.
 
     python examples/charlm.py --data FOLDER        # with text/sonnets.txt in it; or --text FILE, any text of yours
+    python examples/charlm.py                      # learns to write Python, from these examples
 
 The text is cut into 32 strips that are read side by side, 64 characters at a time.  The network carries its state from one batch to
 the next, so that it has read its strip from the beginning while gradients go back 64 characters.  The last tenth is held out.
 """
 
 import argparse
-from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -17,11 +17,18 @@ from autotape.opsets import v20 as ops
 from autotape.train import Adam, gaussian, minibatch, minimize, param, param0, progress, schedules
 
 
+def read(args):
+    """The text of a file, or of all these examples."""
+    if args.text or args.data:
+        return (args.text or args.data / "text" / "sonnets.txt").read_text(encoding="utf-8")
+    return "".join(path.read_text(encoding="utf-8") for path in sorted(Path(__file__).parent.glob("*.py")))
+
+
 class CharLM:
     """Characters (T, B), as numbers, to the scores (T, B, characters) of those that follow."""
 
     def __init__(self, characters, hidden):
-        self.embedding = param(characters, 64, init=partial(gaussian, std=0.3))
+        self.embedding = param(characters, 64, init=gaussian, std=0.3)
         self.rnn = ops.RNN(64, hidden, h=0, c=0)
         self.w, self.b = param(hidden, characters), param0(characters)
 
@@ -54,8 +61,8 @@ class CharLM:
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    source = parser.add_mutually_exclusive_group(required=True)
-    source.add_argument("--data", type=Path, metavar="FOLDER", help="with text/sonnets.txt in it")
+    source = parser.add_mutually_exclusive_group()
+    source.add_argument("--data", type=Path, metavar="FOLDER", help="with text/sonnets.txt in it (default: these examples)")
     source.add_argument("--text", type=Path, metavar="FILE")
     parser.add_argument("--quick", action="store_true", help="a small network, one epoch")
     parser.add_argument("--seed", type=int, default=0)
@@ -63,7 +70,7 @@ def main():
     args = parser.parse_args()
     at.random.set(args.seed)
 
-    text = (args.text or args.data / "text" / "sonnets.txt").read_text(encoding="utf-8")
+    text = read(args)
     alphabet = sorted(set(text))
     codes = np.array([alphabet.index(c) for c in text])
     seen, held = np.split(codes, [len(codes) * 9 // 10])

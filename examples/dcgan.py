@@ -10,17 +10,18 @@ import argparse
 from pathlib import Path
 
 import numpy as np
+from pictures import save_picture
 
 import autotape as at
 from autotape import random
 from autotape.opsets import v20 as ops
-from autotape.train import Adam, datasets, gaussian, minibatch
+from autotape.train import Adam, datasets, gaussian, minibatch, param
 
 LATENT, BATCH = 32, 64
 
 
 def weight(*dims):
-    return at.Param(gaussian(*dims, std=0.1))
+    return param(*dims, init=gaussian, std=0.1)
 
 
 class BatchNorm:
@@ -44,6 +45,9 @@ class Generator:
         h = ops.relu(self.bn2(ops.deconv4(self.w2, h, stride=2, padding=1)))
         return np.tanh(ops.deconv4(self.w3, h, stride=2, padding=1))
 
+    def draw(self, n):
+        return self(random.normal((n, LATENT), dtype=np.float32))
+
 
 class Discriminator:
     """Images (N, 1, 8, 8) to scores (N, 1), which are high for real ones."""
@@ -63,25 +67,10 @@ def leaky_relu(x):
     return np.maximum(x, 0.2 * x)
 
 
-def save_picture(path, images):
-    """64 images (64, 1, side, side) with values from -1 to 1, in 8 rows, as a PNG."""
-    from matplotlib.image import imsave
-
-    images = np.pad(images[:, 0], ((0, 0), (1, 1), (1, 1)), constant_values=-1)
-    side = images.shape[-1]
-    picture = images.reshape(8, 8, side, side).swapaxes(1, 2).reshape(8 * side, 8 * side)
-    imsave(path, picture.repeat(64 // side, 0).repeat(64 // side, 1), cmap="gray", vmin=-1, vmax=1)
-
-
-def nearest(x, digits):
+def nearest(x, digits, labels):
     """The mean distance of images from the nearest digit, and how many are nearest to a 0, a 1 ..., of 100."""
-    distances = np.sqrt(((x[:, None] - (2 * digits.pixels - 1)) ** 2).sum((2, 3, 4)))
-    found = digits.labels[distances.argmin(1)]
-    return distances.min(1).mean(), 100 * np.bincount(found, minlength=10) / len(x)
-
-
-def noise(n):
-    return random.normal((n, LATENT), dtype=np.float32)
+    distances = np.sqrt(((x[:, None] - digits) ** 2).sum((2, 3, 4)))
+    return distances.min(1).mean(), 100 * np.bincount(labels[distances.argmin(1)], minlength=10) / len(x)
 
 
 def main():
@@ -94,35 +83,32 @@ def main():
     epochs = 8 if args.quick else args.epochs
 
     random.set(args.seed)
-    images, test = datasets.digits(args.seed)
-    data = minibatch(2 * images.pixels - 1, BATCH, shuffle=True)
+    (digits, labels), (others, _) = ((2 * pixels - 1, labels) for pixels, labels in datasets.digits(args.seed))
+    data = minibatch(digits, BATCH, shuffle=True)
     generator, discriminator = Generator(), Discriminator()
     g_opt, d_opt = Adam(lr=0.001, beta1=0.5), Adam(lr=0.0005, beta1=0.5)
     real, drawn = np.ones((BATCH, 1)), np.zeros((BATCH, 1))
-
-    def draw(n):
-        with at.no_grad():
-            return generator(noise(n)).numpy()
 
     for epoch in range(1, epochs + 1):
         losses = []
         for x in data:
             with at.Tape(persistent=True) as tape:
-                scores = discriminator(generator(noise(BATCH)))
+                scores = discriminator(generator.draw(BATCH))
                 d_loss = ops.bce(discriminator(x), real) + ops.bce(scores, drawn)
                 g_loss = ops.bce(scores, real)
             g_grads, d_grads = tape.gradient(g_loss, generator.params), tape.gradient(d_loss, discriminator.params)
-            tape.close()
+            tape.close()  # so that the parameters may change
             g_opt.step(generator.params, g_grads)
             d_opt.step(discriminator.params, d_grads)
             losses.append((float(d_loss), float(g_loss)))
         if epoch % -(-epochs // 10) == 0:
             print("epoch {}: discriminator's loss {:.3f}, generator's {:.3f}".format(epoch, *np.mean(losses, axis=0)), flush=True)
 
-    if args.picture:
-        save_picture(args.picture, draw(64))
-    distance, shares = nearest(draw(256), images)
-    print(f"a digit's distance from the nearest other one: {nearest(2 * test.pixels - 1, images)[0]:.3f}")
+    with at.no_grad():
+        if args.picture:
+            save_picture(args.picture, (generator.draw(64).numpy() + 1) / 2)
+        distance, shares = nearest(generator.draw(256).numpy(), digits, labels)
+    print(f"a digit's distance from the nearest other one: {nearest(others, digits, labels)[0]:.3f}")
     print("of 100 drawings are like 0 to 9:", *np.round(shares).astype(int))
     print(f"a drawing's distance from the nearest digit: {distance:.3f}")
 

@@ -55,7 +55,7 @@ def plot(found, path):
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--data", type=Path, metavar="FOLDER", help="whose folder mnist holds the files (default: bundled digits)")
-    parser.add_argument("--plot", type=Path, default=Path("optimizers.png"), metavar="FILE.png")
+    parser.add_argument("--plot", type=Path, metavar="FILE.png", help="draw the losses")
     parser.add_argument("--epochs", type=int, default=10)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--quick", action="store_true", help="3 epochs")
@@ -71,7 +71,8 @@ def main():
         found[name], accuracies[name] = curves(opt, params, data, test, 3 if args.quick else args.epochs)
         train_loss, test_loss = found[name][:, -1]
         print(f"{name:9} lr {opt.lr:<5g} train {train_loss:.4f}  test {test_loss:.4f}  accuracy {100 * accuracies[name]:.2f} %", flush=True)
-    plot(found, args.plot)
+    if args.plot:
+        plot(found, args.plot)
     best = max(accuracies, key=accuracies.get)
     print(f"best on the test set: {best}, {100 * accuracies[best]:.2f} %; the worst: {100 * min(accuracies.values()):.2f} %")
 

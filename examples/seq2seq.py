@@ -9,7 +9,6 @@ encoder's).  In training the decoder is given the right answer's characters, so 
 
 import argparse
 import datetime
-from functools import partial
 
 import numpy as np
 
@@ -45,7 +44,7 @@ class Translator:
     """An encoder, attention and a decoder."""
 
     def __init__(self, hidden):
-        self.embedding = param(len(CHARACTERS), 32, init=partial(gaussian, std=1.0))
+        self.embedding = param(len(CHARACTERS), 32, init=gaussian, std=1.0)
         self.encoder = ops.RNN(32, hidden // 2, bidirectional=True)
         self.decoder = ops.RNN(32, hidden, h=0, c=0)
         self.query = param(hidden, hidden)

@@ -12,6 +12,7 @@ import argparse
 from pathlib import Path
 
 import numpy as np
+from pictures import save_picture
 
 import autotape as at
 from autotape import random
@@ -61,16 +62,6 @@ def bound(encoder, decoder, x):
 
 def black_or_white(x):
     return (x > random.uniform(x.shape, dtype=np.float32)).astype(np.float32)
-
-
-def save_picture(path, images):
-    """64 images (64, 1, side, side) with values from 0 to 1, in 8 rows, as a PNG."""
-    from matplotlib.image import imsave
-
-    images = np.pad(images[:, 0], ((0, 0), (1, 1), (1, 1)), constant_values=0)
-    side = images.shape[-1]
-    picture = images.reshape(8, 8, side, side).swapaxes(1, 2).reshape(8 * side, 8 * side)
-    imsave(path, picture.repeat(64 // side, 0).repeat(64 // side, 1), cmap="gray", vmin=0, vmax=1)
 
 
 def main():

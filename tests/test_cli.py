@@ -8,6 +8,7 @@ import re
 import signal
 import subprocess
 import sys
+import warnings
 from pathlib import Path
 
 import numpy as np
@@ -16,6 +17,8 @@ import pytest
 import autotape
 from autotape import backend, math_mode
 from autotape.cli import main
+from autotape.opsets import v20 as ops
+from autotape.train import datasets, models, texts
 
 ROOT = Path(__file__).parent.parent
 LINE = re.compile(
@@ -70,6 +73,9 @@ def test_parameters_and_curves_are_written(run, tmp_path):
         "dense.bias": ((10,), np.float32),
     }
     assert picture.read_bytes().startswith(b"\x89PNG")
+    pixels, labels = datasets.digits(0)[1]
+    accuracy = ops.accuracy(models.MODELS["softmax"].apply(autotape.load(saved), pixels), labels)
+    assert f"{100 * accuracy:.2f}" == LINE.fullmatch(out.splitlines()[-3])[2]
 
 
 def test_optimizer_schedule_and_log(run, tmp_path):
@@ -134,8 +140,9 @@ def test_charlm_learns_and_writes(run, tmp_path):
     assert code == 0 and err == "" and len(lines) == 12 and 90 < float(lines[-1][2]) <= 100
     assert out.startswith("charlm on text.txt: 31 training and 3 test windows of 64 characters\n") and "the tape is wound" in out
     parameters = autotape.load(saved)
-    assert sorted(parameters) == ["dense.bias", "dense.weight", "embedding", "lstm"] and parameters["embedding"].shape == (16, 64)
-    assert parameters["lstm"].options["hidden_size"] == 256
+    assert sorted(parameters) == ["alphabet", "dense.bias", "dense.weight", "embedding", "lstm"]
+    assert parameters["embedding"].shape == (16, 64) and parameters["lstm"].options["hidden_size"] == 256
+    assert "the tape is wound" in texts.sample(models.MODELS["charlm"].apply, parameters, parameters["alphabet"], 300)
 
 
 def test_charlm_goes_on(run, tmp_path):
@@ -151,6 +158,17 @@ def test_charlm_goes_on(run, tmp_path):
 def test_backends_are_listed_with_reasons(run, monkeypatch):
     monkeypatch.setattr(backend, "available", lambda: {"numpy": None, "elsewhere": "no such library"})
     assert run("backends") == (0, "numpy      available\nelsewhere  not available: no such library\n", "")
+
+
+def test_a_warning_is_one_line(run, monkeypatch):
+    def available():
+        warnings.warn("mind the tape", stacklevel=2)
+        return {"numpy": None}
+
+    monkeypatch.setattr(backend, "available", available)
+    with warnings.catch_warnings():
+        warnings.simplefilter("always")
+        assert run("backends") == (0, "numpy  available\n", "autotape: warning: mind the tape\n")
 
 
 def test_version(run):
@@ -183,11 +201,14 @@ WRONG = {
     "save over a folder": (["train", "mlp", "--save", "{tmp}"], "--save {tmp}: this is a folder"),
     "plot into nowhere": (["train", "mlp", "--plot", "{tmp}/none/p.png"], "--plot {tmp}/none/p.png: there is no folder"),
     "plot as something else": (["train", "mlp", "--plot", "{tmp}/p.jpg"], "must end in .png"),
-    "one file for both": (["train", "mlp", "--save", "{tmp}/p.png", "--plot", "{tmp}/p.png"], "can't both write {tmp}/p.png"),
+    "one file for both": (["train", "mlp", "--save", "{tmp}/p.png", "--plot", "{tmp}/p.png"], "can't both be {tmp}/p.png"),
     "unknown optimizer": (["train", "mlp", "--optimizer", "adagard"], "adagrad"),
     "unknown schedule": (["train", "mlp", "--schedule", "steps"], "warmup"),
     "log into nowhere": (["train", "mlp", "--log", "{tmp}/none/log.csv"], "--log {tmp}/none/log.csv: there is no folder"),
-    "one file for log and save": (["train", "mlp", "--save", "{tmp}/p", "--log", "{tmp}/p"], "--save and --log can't both write {tmp}/p"),
+    "one file for log and save": (["train", "mlp", "--save", "{tmp}/p", "--log", "{tmp}/p"], "--save and --log can't both be {tmp}/p"),
+    "one file by two names": (["train", "mlp", "--save", "{tmp}/p", "--log", "{tmp}/none/../p"], "--save and --log can't both be {tmp}/p"),
+    "save over the text": (["train", "charlm", "--text", "{tmp}/p", "--save", "{tmp}/p"], "--text and --save can't both be {tmp}/p"),
+    "save over the snapshots": (["train", "mlp", "--resume", "{tmp}/p", "--save", "{tmp}/p"], "--resume and --save can't both be {tmp}/p"),
     "resume in nowhere": (["train", "mlp", "--resume", "{tmp}/none/run"], "--resume {tmp}/none/run: this is no folder, nor is there one"),
     "charlm without a text": (["train", "charlm"], "charlm learns from --text FILE"),
     "charlm of images": (["train", "charlm", "--text", "README.md", "--data", "digits"], "leave out --data"),

@@ -1,4 +1,4 @@
-"""Every example's smallest run ends well, and its figure is one that only a program that learns prints."""
+"""Every example's smallest run ends well and leaves no file behind, and its figure is one that only a program that learns prints."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import os
 import re
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 import numpy as np
@@ -14,15 +15,20 @@ import pytest
 import autotape as at
 from autotape.opsets import v20 as ops
 
-EXAMPLES = Path(__file__).resolve().parent.parent / "examples"
+ROOT = Path(__file__).resolve().parent.parent
+EXAMPLES = ROOT / "examples"
 NUMBER = re.compile(r"-?\d[\d,]*\.?\d*(?:e[+-]?\d+)?")
 
 
 def lines(example: str, *arguments: object) -> list[str]:
     """What `example --quick` prints."""
-    command = [sys.executable, "-W", "error", str(EXAMPLES / f"{example}.py"), "--quick", *map(str, arguments)]
-    run = subprocess.run(command, env=os.environ | {"OPENBLAS_NUM_THREADS": "1"}, capture_output=True, text=True, timeout=60)
-    assert run.returncode == 0, run.stderr
+    finished = "ignore:this training has made all its"  # convnet, started again in the folder of a run that is done
+    command = [sys.executable, "-W", "error", "-W", finished, str(EXAMPLES / f"{example}.py"), "--quick", *map(str, arguments)]
+    environment = os.environ | {"OPENBLAS_NUM_THREADS": "1"}
+    with tempfile.TemporaryDirectory() as folder:
+        run = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, timeout=60)
+        assert run.returncode == 0, run.stderr
+        assert not os.listdir(folder)
     return run.stdout.splitlines()
 
 
@@ -31,22 +37,35 @@ def figures(line: str) -> list[float]:
     return [float(text.replace(",", "")) for text in NUMBER.findall(line)]
 
 
+def test_every_script_is_tested_and_in_the_docs() -> None:
+    tests, page = Path(__file__).read_text(encoding="utf-8"), (ROOT / "docs" / "examples.md").read_text(encoding="utf-8")
+    scripts = [path.stem for path in EXAMPLES.glob("*.py") if "__main__" in path.read_text(encoding="utf-8")]
+    assert len(scripts) > 10
+    assert [s for s in scripts if f'"{s}"' not in tests or f"| `{s}.py" not in page] == []
+
+
 # ---------------------------------------------------------------- classical networks
 
 
-def test_housing(tmp_path: Path) -> None:
+def test_housing() -> None:
     """On prices that are linear in the figures but for noise of variance 4."""
+    *epochs, last = lines("housing")
+    reached, least, test = figures(last)
+    assert figures(epochs[0])[-1] > 100
+    assert 3 < least <= reached < least + 0.5
+    assert test < 7
+
+
+def test_housing_of_a_file(tmp_path: Path) -> None:
     rng = np.random.default_rng(0)
     x = rng.normal(size=(500, 13))
     table = np.column_stack([x, x @ rng.normal(size=13) + 20 + 2 * rng.normal(size=500)])
     (tmp_path / "tables").mkdir()
     header = ",".join(f'"{i}"' for i in range(14))
     np.savetxt(tmp_path / "tables" / "housing.csv", table, delimiter=",", header=header, comments="")
-    *epochs, last = lines("housing", "--data", tmp_path)
-    reached, least, test = figures(last)
-    assert figures(epochs[0])[-1] > 100
-    assert least <= reached < least + 2
-    assert test < 15
+    *_, last = lines("housing", "--data", tmp_path)
+    reached, least, _ = figures(last)
+    assert 3 < least <= reached < least + 2
 
 
 @pytest.mark.parametrize(("model", "floor"), [("softmax", 70), ("mlp", 85), ("lenet", 80)])
@@ -87,12 +106,17 @@ def test_resnet() -> None:
 
 
 def test_charlm(tmp_path: Path) -> None:
-    text, saved = tmp_path / "text.txt", tmp_path / "model.safetensors"
-    text.write_text("".join(path.read_text(encoding="utf-8") for path in sorted(EXAMPLES.glob("*.py"))), encoding="utf-8")
-    first, *_, last = lines("charlm", "--text", text, "--save", saved)
+    saved = tmp_path / "model.safetensors"
+    first, *_, last = lines("charlm", "--save", saved)
     assert figures(last)[0] < figures(first)[0] - 0.5
     model = at.load(saved)
     assert model["embedding"].shape == (len(model["alphabet"]), 64)
+
+
+def test_charlm_of_a_file(tmp_path: Path) -> None:
+    (tmp_path / "text.txt").write_text("the tape is wound, the tape is found\n" * 300, encoding="utf-8")
+    first, *_, last = lines("charlm", "--text", tmp_path / "text.txt")
+    assert figures(last)[0] < figures(first)[0] - 0.2
 
 
 def test_tagging() -> None:
@@ -119,7 +143,7 @@ def test_dcgan(tmp_path: Path) -> None:
     assert (tmp_path / "digits.png").read_bytes().startswith(b"\x89PNG")
 
 
-@pytest.mark.parametrize("method", ["reinforce", "dqn", "actor-critic"])
+@pytest.mark.parametrize("method", ["reinforce", "dqn", "actor_critic"])
 def test_cartpole(method: str) -> None:
-    first, *_, last = lines("cartpole", "--method", method)
+    first, *_, last = lines(method)
     assert figures(first)[0] < 60 and 100 < figures(last)[0] <= 500
