@@ -161,9 +161,9 @@ def met(record: Record, start: int) -> set[int]:
     return {leaf._id for level in record.watched for leaf in level.values() if leaf._id >= start}
 
 
-def used(record: Record, start: int, results: Any) -> list[int]:
+def used(record: Record, start: int, results: Any, params: set[int]) -> list[int]:
     """The ids from before `start`, and of Params met since, that the Tensors among `results` come from."""
-    params, reached = met(record, start), {t._id for t in results if isinstance(t, Tensor) and t._id >= record.base}
+    reached = {t._id for t in results if isinstance(t, Tensor) and t._id >= record.base}
     for k in range(record.end - 1, start - 1, -1):
         if k in reached and k not in params:
             reached.update(i for i in inputs_of(record[k - record.base], k) if i >= record.base)
@@ -215,7 +215,7 @@ def checkpoint(f: F) -> F:
         places = inner_results(leaves, start, params)
         results = [leaves[i] for i in places]
         call.results = [t._array for t in results]
-        ids = used(record, start, results)
+        ids = used(record, start, results, params)
         if places:
             for i, t in zip(places, fold(record, start, _CHECKPOINT, ids, params, call, results), strict=True):
                 leaves[i] = t
@@ -239,7 +239,7 @@ def _again(entry: Any, gs: Any) -> tuple[Call, int, list[tuple[int, Any]]]:
     record, start = call.record, call.record.end
     leaves = tree.leaves(call.run_again())
     results = [leaves[i] for i in inner_results(leaves, start, set())]
-    if used(record, start, results) != ids:
+    if used(record, start, results, set()) != ids:  # ids of Params that were met later may stand for new entries by now
         raise _otherwise(call)
     _check_alike(call, results, call.results)
     return call, start, [(t._id, g) for t, g in zip(results, gs, strict=True) if g is not None]
@@ -368,7 +368,7 @@ def _value(f: Callable[..., Any], pair: Any) -> Any:
 
 def _refuse_others(call: Call, record: Record, start: int, ids: list[int], results: Any, who: str) -> None:
     """Raise TapeError if `results` come from something that is differentiated and is no argument."""
-    found = set(used(record, start, results)).difference(ids)
+    found = set(used(record, start, results, met(record, start))).difference(ids)
     if not (record.is_explicit or len(record.watched) > 1):
         found -= met(record, start)  # Params, for whose gradient nobody can ask
     if any(record.holds(i) for i in found):

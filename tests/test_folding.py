@@ -619,3 +619,25 @@ def test_what_is_no_function_and_what_is_no_cotangent_is_named():
         partial.backward(lambda dy, _, given=given: given)
         with pytest.raises(error, match=f"^functools.*: {message}"):
             at.grad(lambda x: np.sum(partial(x)))({"a": X, "b": X})
+
+
+@pytest.mark.parametrize("depth", [1, 2, 4])
+@pytest.mark.parametrize("later", [0, 1, 3])
+def test_params_that_are_met_after_a_checkpoint(depth, later):
+    p, others = at.Param(np.ones(3)), [at.Param(np.full(3, 2.0)) for _ in range(later)]
+
+    def layers(x):
+        for _ in range(depth):
+            x = np.tanh(x * p)
+        return x
+
+    def gradients(layers):
+        with at.Tape() as tape:
+            y = layers(np.arange(3.0))
+            for q in others:
+                y = y * q
+            loss = np.sum(y)
+        return tape.gradient(loss, [p, *others])
+
+    for found, expected in zip(gradients(at.checkpoint(layers)), gradients(layers), strict=True):
+        close(found, expected)
