@@ -1,6 +1,6 @@
 """The registry of backends, and which one is current.
 
-    backend.set("numpy")                    # the process-wide default; "auto" takes the fastest that works
+    backend.set("numpy")                    # the process-wide default; "auto" takes the fastest of ours that works
     with backend.use("numpy"): ...          # this thread or task, for a while
     backend.register("mine", "my_package.my_module:MyKernels")
 
@@ -17,15 +17,19 @@ import threading
 from contextvars import ContextVar
 from typing import Any
 
+from . import blas, math_mode
 from .backends.kernels import Kernels
 from .context import using
 from .errors import BackendError
 
-_sources: dict[str, Any] = {"numpy": "autotape.backends.numpy_backend:NumpyKernels"}
+_sources: dict[str, Any] = {
+    "numpy": "autotape.backends.numpy_backend:NumpyKernels",
+    "onednn": "autotape.backends.onednn_backend:OneDNNKernels",
+}
 _loaded: dict[str, Kernels] = {}
 _lock = threading.RLock()
 _override: ContextVar[Kernels | None] = ContextVar("backend", default=None)
-FASTEST_FIRST = ("numpy",)  # what "auto" tries, in this order
+FASTEST_FIRST = ("onednn", "numpy")  # what "auto" tries, in this order
 
 
 def kernels() -> Kernels:
@@ -42,7 +46,10 @@ def get() -> str:
 def set(name: str) -> None:
     """Make `name` the process-wide default.  Raises BackendError if it is unknown or can't be used."""
     global _default
-    _default = load(name)
+    table = load(name)
+    with _lock:
+        blas.change(_default.has_threads, table.has_threads)
+        _default = table
 
 
 def use(name: str) -> using:
@@ -52,7 +59,7 @@ def use(name: str) -> using:
 
 def use_kernels(table: Kernels) -> using:
     """`use` by the table of kernels itself."""
-    return using((_override, table))
+    return (blas.held if table.has_threads else using)((_override, table))
 
 
 def names() -> list[str]:
@@ -87,7 +94,9 @@ def load(name: str) -> Kernels:
         if name not in _loaded:
             if (why := _why_not(name)) is not None:
                 raise BackendError(f"backend {name!r} can't be used here: {why}")
-            _loaded[name] = _complete(_class(name)())
+            table = _class(name)()
+            table.math_mode = math_mode.get
+            _loaded[name] = _complete(table)
         return _loaded[name]
 
 

@@ -219,7 +219,8 @@ def _elementwise(name: str) -> Callable[..., Array]:
     return run
 
 
-for _name in (*(n for n, kind in Kernels.__annotations__.items() if kind in ("Unary", "Binary")), "where", "ldexp"):
+_elementwise_kernels = [name for name, kind in Kernels.__annotations__.items() if kind in ("Unary", "Binary")]
+for _name in (*_elementwise_kernels, "where", "ldexp", "relu_x", "elu_x", "sigmoid_x"):
     BATCHED[_name] = _elementwise(_name)
 
 

@@ -28,26 +28,37 @@ class using:
 
     def __enter__(self) -> Any:
         stack = _entered.get()
-        if any(context is self for context, _ in stack):
-            raise RuntimeError("this context is entered already; make a new one for each `with`")
-        before = [var.get() for var, _ in self._settings]
+        for context, _ in stack:
+            if context is self:
+                raise RuntimeError("this context is entered already; make a new one for each `with`")
+        before = []
         for var, value in self._settings:
+            before.append(var.get())
             var.set(value)
         _entered.set((*stack, (self, before)))
-        return self._settings[0][1]
+        return self._settings[0][1] if self._settings else None
 
     def __exit__(self, kind: Any, *_: Any) -> None:
         stack = _entered.get()
+        if stack and stack[-1][0] is self:
+            self._leave(stack[-1][1])
+            _entered.set(stack[:-1])
+            return
         position = next((i for i in reversed(range(len(stack))) if stack[i][0] is self), len(stack))
         for context, before in reversed(stack[position:]):
             context._leave(before)
         _entered.set(stack[:position])
-        if position != len(stack) - 1 and kind is None:
+        if position == len(stack):
+            self._let_go()
+        if kind is None:
             raise self._disorder()
 
     def _leave(self, before: list[Any]) -> None:
         for (var, _), value in zip(self._settings, before, strict=True):
             var.set(value)
+
+    def _let_go(self) -> None:
+        """Give back what is the process's, if `_leave` has not: this was entered in a context that is gone, as a generator's may be."""
 
     def _disorder(self) -> Exception:
         return RuntimeError("contexts were left in another order than entered (a generator suspended inside a `with`?)")

@@ -27,6 +27,9 @@ Shape = tuple[int, ...]
 Unary = Callable[[Array], Array]
 Binary = Callable[[Array, Array], Array]
 
+SELU_SCALE = 1.0507009873554805
+SELU_LIMIT = 1.7580993408473773  # scale * alpha: selu(-inf) is its negative
+
 
 class Geometry(NamedTuple):
     """How a window slides over the spatial axes of x (N, C, *spatial).  One entry an axis; padding is (before, after)."""
@@ -65,6 +68,12 @@ class Kernels(Protocol):
 
     name: str  # as in backend.set(name)
     array: type  # the array type
+    has_threads: bool  # whether its kernels bring threads of their own, beside which BLAS's would be in the way
+    math_mode: Callable[[], str]  # the mode in force where a kernel runs ("pedantic", "default" or "fast"): the engine sets it
+
+    def account(self) -> tuple[str, str]:
+        """Of the last kernel that this thread ran since it asked before: what it ran on, and why it was left to something slower, "" if
+        it was not."""
 
     # -- in and out
     def adopt(self, x: Any) -> Array | None:
@@ -78,7 +87,7 @@ class Kernels(Protocol):
         itself; may be cached, so never written to."""
 
     def copy(self, x: Array) -> Array:
-        """A C-contiguous copy that shares memory with nothing."""
+        """A dense copy that shares memory with nothing, its axes in x's order of memory."""
 
     # -- what the engine itself computes
     def zeros(self, shape: Shape, dtype: Any) -> Array: ...
@@ -130,6 +139,12 @@ class Kernels(Protocol):
     logical_not: Unary
     sigmoid: Unary
     """1 / (1 + exp(-x)) without overflow."""
+    relu: Unary
+    """max(x, 0)."""
+    elu: Unary
+    """x where x > 0, else exp(x) - 1."""
+    selu: Unary
+    """SELU_SCALE * x where x > 0, else SELU_LIMIT * (exp(x) - 1)."""
     spacing: Unary
 
     def round(self, x: Array, decimals: int) -> Array: ...
@@ -171,6 +186,16 @@ class Kernels(Protocol):
     logical_and: Binary
     logical_or: Binary
     logical_xor: Binary
+
+    # the cotangent of x for the cotangent dy of an activation's result y
+    def relu_x(self, dy: Array, y: Array) -> Array:
+        """dy where y > 0, else 0."""
+
+    def elu_x(self, dy: Array, y: Array) -> Array:
+        """dy where y > 0, else dy * (y + 1)."""
+
+    def sigmoid_x(self, dy: Array, y: Array) -> Array:
+        """dy * y * (1 - y)."""
 
     def where(self, mask: Array, a: Array, b: Array) -> Array: ...
     def compile_elementwise(self, rule: Callable[..., Any]) -> Callable[..., Any]:
@@ -224,6 +249,13 @@ class Kernels(Protocol):
     # -- products
     def matmul(self, a: Array, b: Array) -> Array:
         """numpy.matmul: the last two axes multiply, leading ones broadcast, 1-d operands count as row or column."""
+
+    def matmul_bias_act(self, a: Array, b: Array, bias: Array | None, z: Array | None, activation: str) -> Array:
+        """activation((a @ b + z) + bias) in one call, for a (..., n, k) and b (k, m).
+
+        z has the result's shape (..., n, m), bias is one value a column: (m,), or that with ones before it; activation is that of
+        conv_bias_act.
+        """
 
     def einsum(self, subscripts: str, xs: Sequence[Array]) -> Array:
         """numpy.einsum with explicit output subscripts ("ij,jk->ik"); letters only, no ellipsis."""
@@ -285,6 +317,14 @@ class Kernels(Protocol):
 
     def batchnorm_x(self, dy: Array, x: Array, mean: Array, inv: Array, scale: Array | None) -> tuple[Array, Array, Array]:
         """The cotangents of x, scale and bias for the cotangent dy of batchnorm's first result; inv is 1 / sqrt(var + eps)."""
+
+    # of each row of x (..., C), its elements along the last axis; scale and bias are (C,), mean, var and inv have x's shape without that
+    # axis.  float16 as for batchnorm.
+    def layernorm(self, x: Array, scale: Array | None, bias: Array | None, eps: float) -> tuple[Array, Array, Array]:
+        """(x - mean) / sqrt(var + eps) * scale + bias, and the rows' mean and variance (biased)."""
+
+    def layernorm_x(self, dy: Array, x: Array, mean: Array, inv: Array, scale: Array | None) -> tuple[Array, Array, Array]:
+        """The cotangents of x, scale and bias for the cotangent dy of layernorm's first result; inv is 1 / sqrt(var + eps)."""
 
     # -- convolution of x (N, C, *spatial) by w (K, C/group, *window), 1 to 3 spatial axes, y (N, K, *output)
     def conv(self, w: Array, x: Array, geometry: Geometry, alpha: float) -> Array:

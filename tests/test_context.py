@@ -9,6 +9,7 @@ import asyncio
 import concurrent.futures
 import contextlib
 import contextvars
+import gc
 import threading
 
 import numpy as np
@@ -16,7 +17,7 @@ import pytest
 
 import autotape as at
 import autotape.testing  # registers the backend "strict"
-from autotape import backend, math_mode, tape
+from autotape import backend, blas, debugging, math_mode, profiling, tape
 from autotape.errors import TapeError
 
 close = np.testing.assert_allclose
@@ -374,6 +375,28 @@ def test_10_a_generator_suspended_inside_no_grad_in_a_nested_level_or_a_tape_rai
             run()
         kept.clear()
         assert state() == CLEAN
+
+
+@pytest.mark.parametrize("make", [lambda: math_mode.use("pedantic"), at.profile, at.debug, at.Tape])
+@pytest.mark.parametrize("end", ["close", "go on", "drop", "in a thread"])
+def test_a_generator_entered_in_a_context_that_is_gone_gives_back_what_is_the_processs(make, end):
+    def suspended():
+        with make():
+            yield
+
+    held = suspended()
+    contextvars.copy_context().run(next, held)
+    assert blas._held + profiling._contexts + debugging._contexts + len(tape._live) == 1
+    if end == "close":
+        held.close()
+    elif end == "go on":
+        with pytest.raises((RuntimeError, TapeError), match=r"another order|last in, first out"):
+            next(held)
+    elif end == "in a thread":
+        in_thread(held.close)
+    del held
+    gc.collect()
+    assert (blas._held, profiling._contexts, debugging._contexts, len(tape._live)) == (0, 0, 0, 0)
 
 
 def test_10_a_generator_that_finishes_inside_its_caller_is_fine():

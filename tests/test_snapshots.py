@@ -810,7 +810,7 @@ from autotape.train.loops import train
 from autotape.train.optimisers import Adam
 from autotape.train.schedules import cosine
 from autotape.train.snapshots import Snapshots, newest
-from autotape.train.threads import one_blas_thread
+from autotape import blas
 
 folder, every = sys.argv[1], int(sys.argv[2])
 random.set(7)
@@ -823,7 +823,7 @@ def loss(p, x, labels):
     return ops.nll(h @ p["w2"] + p["b2"], labels)
 
 callbacks = [FailOnNaN(), LogCSV(folder + ".csv"), Snapshots(folder, every=every)]
-with one_blas_thread():
+with blas.held():
     for step in train(loss, data, Adam(lr=0.01, schedule=cosine(92)), params=params, epochs=4, callbacks=callbacks, resume=newest(folder)):
         print(step.number, step.loss.hex(), flush=True)
 print("params", *(hash(p.numpy().tobytes()) for p in params.values()))

@@ -7,14 +7,13 @@ import sys
 import numpy as np
 import pytest
 
-from autotape import random
+from autotape import blas, random
 from autotape.train.classify import OPTIMISERS, SCHEDULES, Classifier, Epoch, evaluate
 from autotape.train.datasets import digits, resized
 from autotape.train.models import MODELS, Recipe
 from autotape.train.plot import curves
 from autotape.train.progress import bar
 from autotape.train.texts import WINDOW, read, sample
-from autotape.train.threads import one_blas_thread
 
 
 def test_progress_is_plain_lines_outside_a_terminal(capsys):
@@ -113,6 +112,6 @@ def test_one_blas_thread_is_for_the_block_alone():
         return [library["num_threads"] for library in threadpoolctl.threadpool_info() if library["user_api"] == "blas"]
 
     before = counts()
-    with one_blas_thread():
+    with blas.held():
         assert counts() == [1] * len(before)
     assert counts() == before

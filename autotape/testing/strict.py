@@ -75,6 +75,8 @@ class StrictKernels:
 
     name = "strict"
     array = StrictArray
+    has_threads = False
+    math_mode: Callable[[], str] = staticmethod(lambda: "default")
 
     def __init__(self) -> None:
         for name, parameters in CONTRACT.items():
@@ -87,6 +89,10 @@ class StrictKernels:
     @staticmethod
     def unavailable() -> None:
         """It can always be used."""
+
+    def account(self) -> tuple[str, str]:
+        account: tuple[str, str] = NUMPY.account()
+        return account
 
     def adopt(self, x: Any) -> StrictArray | None:
         if type(x) is StrictArray:

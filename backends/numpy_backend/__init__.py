@@ -5,6 +5,8 @@ Each file beside this one holds the kernels of one idea and lists them in its KE
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 
 from . import (
@@ -34,12 +36,18 @@ class NumpyKernels:
 
     name = "numpy"
     array = np.ndarray
+    has_threads = False
+    math_mode: Callable[[], str] = staticmethod(lambda: "default")
 
     def __init__(self) -> None:
         for file in _FILES:
             for name, kernel in file.KERNELS.items():
                 if not hasattr(type(self), name):
                     setattr(self, name, kernel)  # on the instance: in the class, a plain function would become a method
+
+    def account(self) -> tuple[str, str]:
+        """NumPy is all there is."""
+        return "numpy", ""
 
     @staticmethod
     def unavailable() -> str | None:

@@ -59,7 +59,7 @@ def _new_scalar(value: complex, dtype: Any, key: tuple[Any, Any, Any]) -> Array:
 
 
 def copy(x: Array) -> Array:
-    return x.copy()
+    return x.copy("K")
 
 
 # -- made

@@ -18,7 +18,7 @@ _SMALL = 1 << 17  # weights that may be transposed at no cost to speak of
 # -- the three kernels, each the transpose of the others
 def conv(w: Array, x: Array, geometry: Geometry, alpha: float) -> Array:
     g = geometry
-    out, dtype = _check(w.shape, x.shape, g), _dtype(w, x, alpha)
+    out, dtype = check(w.shape, x.shape, g), _dtype(w, x, alpha)
     x, last = _wide(x, dtype), is_batch_last(x, g)
     y = np.empty(blocked_shape((len(x), len(w), *out), last), x.dtype)
     if x.size == 0 or w.size == 0:
@@ -32,7 +32,7 @@ def conv(w: Array, x: Array, geometry: Geometry, alpha: float) -> Array:
 
 def conv_x(w: Array, dy: Array, x_shape: Shape, geometry: Geometry, alpha: float) -> Array:
     g = geometry
-    out, dtype = _check(w.shape, x_shape, g, dy.shape), _dtype(w, dy, alpha)
+    out, dtype = check(w.shape, x_shape, g, dy.shape), _dtype(w, dy, alpha)
     if _is_better_turned(w.shape, x_shape, out, g):
         return conv(*_turned(w, dy, g), alpha)
     dy, last = _wide(dy, dtype), is_batch_last(dy, g)
@@ -46,7 +46,7 @@ def conv_x(w: Array, dy: Array, x_shape: Shape, geometry: Geometry, alpha: float
 
 def conv_w(x: Array, dy: Array, w_shape: Shape, geometry: Geometry, alpha: float) -> Array:
     g = geometry
-    out, dtype = _check(w_shape, x.shape, g, dy.shape), _dtype(x, dy, alpha)
+    out, dtype = check(w_shape, x.shape, g, dy.shape), _dtype(x, dy, alpha)
     if 0 in (x.size, dy.size, prod(w_shape)):
         return np.zeros(w_shape, dtype)
     x, dy, last = _wide(x, dtype), _wide(dy, dtype), is_batch_last(x, g)
@@ -110,7 +110,7 @@ def _matrices(x: Array, g: Geometry) -> Array:
 
 
 # -- arguments
-def _check(w: Shape, x: Shape, g: Geometry, dy: Shape | None = None) -> Shape:
+def check(w: Shape, x: Shape, g: Geometry, dy: Shape | None = None) -> Shape:
     """The spatial shape of y, once all shapes are known to fit."""
     if len(w) != len(x) or w[2:] != g.window or len(g.window) not in (1, 2, 3):
         raise ValueError(f"convolution: w {w} and x {x} must be (K, C/group, *window) and (N, C, *spatial) with the window {g.window}")
@@ -156,7 +156,11 @@ def conv_bias_act(
 ) -> Array:
     if activation not in _ACTIVATIONS:
         raise ValueError(f"conv_bias_act: unknown activation {activation!r}; known are {', '.join(_ACTIVATIONS)}")
-    y = conv(w, x, geometry, alpha)
+    return finished(conv(w, x, geometry, alpha), b, z, activation, beta)
+
+
+def finished(y: Array, b: Array | None, z: Array | None, activation: str, beta: float) -> Array:
+    """activation(y + beta * z + b), y being overwritten."""
     if z is not None:
         y = _plus(y, z if beta == 1 else z * beta)
     if b is not None:
@@ -170,10 +174,9 @@ def _room(y: Array) -> Array | None:
 
 
 def _plus(y: Array, v: Array) -> Array:
-    """y + v, in place where that leaves shape and dtype as they are."""
-    if np.result_type(y, v) == y.dtype and np.broadcast_shapes(y.shape, v.shape) == y.shape:
-        return np.add(y, v, out=y)
-    return y + v
+    """y + v, in place where that leaves the dtype as it is; v broadcasts to y."""
+    is_as_wide = v.dtype == y.dtype or np.result_type(y, v) == y.dtype
+    return np.add(y, v, out=y) if is_as_wide else y + v
 
 
 KERNELS: dict[str, Callable[..., Any]] = {"conv": conv, "conv_x": conv_x, "conv_w": conv_w, "conv_bias_act": conv_bias_act}

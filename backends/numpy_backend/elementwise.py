@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 from numpy import asarray, ndarray
 
-from ..kernels import Array
+from ..kernels import SELU_LIMIT, SELU_SCALE, Array
+from .arrays import scalar
 
 _UNARY = (
     "negative absolute fabs sign exp exp2 expm1 log log1p log2 log10 sqrt square cbrt reciprocal "
@@ -48,7 +49,33 @@ def sigmoid(x: Array) -> Array:
     if x.dtype.kind == "c":
         raise TypeError(f"sigmoid is of real numbers, not {x.dtype}")
     e = np.exp(-np.absolute(x))
-    return asarray(where(asarray(x < 0), asarray(e), asarray(1, e.dtype)) / (1 + e))
+    return asarray(np.maximum(e, x >= 0) / (1 + e))  # e is at most 1
+
+
+def sigmoid_x(dy: Array, y: Array) -> Array:
+    return asarray(dy * y * (1 - y))
+
+
+def relu(x: Array) -> Array:
+    return asarray(np.maximum(x, scalar(0, x.dtype)))
+
+
+def relu_x(dy: Array, y: Array) -> Array:
+    return asarray(where(asarray(y > 0), dy, scalar(0, dy.dtype)))
+
+
+def elu(x: Array) -> Array:
+    zero = scalar(0, x.dtype)
+    return asarray(np.maximum(x, zero) + np.expm1(np.minimum(x, zero)))
+
+
+def elu_x(dy: Array, y: Array) -> Array:
+    return asarray(dy * (np.minimum(y, scalar(0, y.dtype)) + 1))
+
+
+def selu(x: Array) -> Array:
+    zero, scale, limit = (scalar(value, x.dtype) for value in (0, SELU_SCALE, SELU_LIMIT))
+    return asarray(scale * np.maximum(x, zero) + limit * np.expm1(np.minimum(x, zero)))
 
 
 def exponent(x: Array) -> Array:
@@ -105,6 +132,12 @@ KERNELS: dict[str, Callable[..., Any]] = {
     **{name: _unary(getattr(np, name)) for name in _UNARY.split()},
     **{name: _binary(getattr(np, name)) for name in _BINARY.split()},
     "sigmoid": sigmoid,
+    "sigmoid_x": sigmoid_x,
+    "relu": relu,
+    "relu_x": relu_x,
+    "elu": elu,
+    "elu_x": elu_x,
+    "selu": selu,
     "exponent": exponent,
     "ldexp": ldexp,
     "round": round,

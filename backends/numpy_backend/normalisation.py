@@ -1,4 +1,4 @@
-"""softmax and its logarithms, stable for any finite input; the normalisation of channels, and its transpose.
+"""softmax and its logarithms, stable for any finite input; the normalisation of channels and of rows, and their transposes.
 
 A row that is -inf throughout has logsumexp -inf; its softmax and logsoftmax are NaN, as in SciPy.  Nothing here warns.
 """
@@ -17,8 +17,9 @@ from ..kernels import Array
 def _shifted(x: Array, axis: Any) -> tuple[Array, Array]:
     """x less its maximum m, and m; an infinite maximum is replaced by the largest number, for inf - inf would be NaN."""
     m = np.maximum.reduce(x, axis, keepdims=True, initial=-np.inf)
-    big = np.finfo(x.dtype).max
-    m = np.minimum(np.maximum(m, -big), big)
+    if not np.isfinite(m).all():
+        big = np.finfo(x.dtype).max
+        m = np.minimum(np.maximum(m, -big), big)
     return x - m, m
 
 
@@ -79,8 +80,49 @@ def batchnorm_x(dy: Array, x: Array, mean: Array, inv: Array, scale: Array | Non
 
 def _channels(x: Array, *others: Array) -> tuple[Array, Any]:
     """x as (N, C, positions) in the dtype to compute in, and the dtype of the result; a view, in x's own order, where it can be."""
+    wide, dtype = _computed(x, *others)
+    return wide.reshape(*x.shape[:2], prod(x.shape[2:])), dtype
+
+
+# -- of each row of x (..., C)
+def layernorm(x: Array, scale: Array | None, bias: Array | None, eps: float) -> tuple[Array, Array, Array]:
+    with np.errstate(all="ignore"):
+        rows, dtype = _rows(x, *(v for v in (scale, bias) if v is not None))
+        mean = np.add.reduce(rows, 1) / x.shape[-1]
+        y = rows - _each(mean)
+        var = np.einsum("rc,rc->r", y, y) / x.shape[-1]
+        y *= _each(1 / np.sqrt(var + eps))
+        if scale is not None:
+            y *= scale
+        if bias is not None:
+            y += bias
+        return y.reshape(x.shape).astype(dtype, copy=False), mean.reshape(x.shape[:-1]), var.reshape(x.shape[:-1])
+
+
+def layernorm_x(dy: Array, x: Array, mean: Array, inv: Array, scale: Array | None) -> tuple[Array, Array, Array]:
+    with np.errstate(all="ignore"):
+        (rows, dtype), (g, _) = _rows(x, dy), _rows(dy, x)
+        dx = rows - _each(mean.ravel())
+        dx *= _each(inv.ravel())
+        dscale, dbias = np.einsum("rc,rc->c", g, dx), np.add.reduce(g, 0)
+        g = _times(g, scale)
+        dx *= _each(np.einsum("rc,rc->r", g, dx) / -x.shape[-1])
+        dx += g
+        dx -= _each(np.add.reduce(g, 1) / x.shape[-1])
+        dx *= _each(inv.ravel())
+        return dx.reshape(x.shape).astype(dtype, copy=False), dscale.astype(dtype, copy=False), dbias.astype(dtype, copy=False)
+
+
+def _rows(x: Array, *others: Array) -> tuple[Array, Any]:
+    """x as (rows, C) in the dtype to compute in, and the dtype of the result; a view where it can be."""
+    wide, dtype = _computed(x, *others)
+    return wide.reshape(prod(x.shape[:-1]), x.shape[-1]), dtype
+
+
+def _computed(x: Array, *others: Array) -> tuple[Array, Any]:
+    """x in the dtype to compute in, and the dtype of the result."""
     dtype = np.result_type(x, *others, 1.0)
-    return x.reshape(*x.shape[:2], prod(x.shape[2:])).astype(np.float32 if dtype == np.float16 else dtype, copy=False), dtype
+    return x.astype(np.float32 if dtype == np.float16 else dtype, copy=False), dtype
 
 
 def _each(v: Array) -> Array:
@@ -97,4 +139,6 @@ KERNELS: dict[str, Callable[..., Any]] = {
     "logsumexp": logsumexp,
     "batchnorm": batchnorm,
     "batchnorm_x": batchnorm_x,
+    "layernorm": layernorm,
+    "layernorm_x": layernorm_x,
 }

@@ -10,6 +10,7 @@ import numpy as np
 from numpy import asarray, ndarray
 
 from ..kernels import Array
+from .convolution import finished
 
 _HALF = np.dtype(np.float16)
 
@@ -23,6 +24,10 @@ def matmul(a: Array, b: Array) -> Array:
         fits = f"the last axis of a {a.shape} must be as long as the last but one of b {b.shape}"
         raise ValueError(f"{fits}, and leading axes must broadcast") from e
     return y if y.__class__ is ndarray else asarray(y)
+
+
+def matmul_bias_act(a: Array, b: Array, bias: Array | None, z: Array | None, activation: str) -> Array:
+    return finished(matmul(a, b), bias, z, activation, 1)
 
 
 def einsum(subscripts: str, xs: Sequence[Array]) -> Array:
@@ -70,11 +75,13 @@ def _product(a_name: str, a: Array, b_name: str, b: Array, out: str) -> Array:
 
 def _sum_out(name: str, x: Array, kept: str) -> tuple[str, Array]:
     axes = tuple(i for i, c in enumerate(name) if c not in kept)
-    return ("".join(c for c in name if c in kept), asarray(np.add.reduce(x, axes, x.dtype))) if axes else (name, x)
+    return ("".join(c for c in name if c in kept), asarray(np.add.reduce(x, axes, x.dtype.newbyteorder("=")))) if axes else (name, x)
 
 
 def _ordered(name: str, x: Array, order: Iterable[str]) -> Array:
     return x.transpose([name.index(c) for c in order])
 
 
-KERNELS: dict[str, Callable[..., Any]] = {"matmul": matmul, "einsum": einsum, "convolve": convolve}
+KERNELS: dict[str, Callable[..., Any]] = {
+    "matmul": matmul, "matmul_bias_act": matmul_bias_act, "einsum": einsum, "convolve": convolve
+}  # fmt: skip

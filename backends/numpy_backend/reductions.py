@@ -40,13 +40,13 @@ def cumprod(x: Array, axis: int) -> Array:
 def sum_to(x: Array, shape: Shape) -> Array:
     if x.shape == shape:
         return x
-    lead = x.ndim - len(shape)
+    lead, dtype = x.ndim - len(shape), x.dtype if x.dtype.isnative else x.dtype.newbyteorder("=")
     if lead > 0 and x.shape[lead:] == shape:
-        return asarray(np.add.reduce(x, 0 if lead == 1 else tuple(range(lead)), x.dtype))
+        return asarray(np.add.reduce(x, 0 if lead == 1 else tuple(range(lead)), dtype))
     if lead < 0 or any(n not in (1, m) for n, m in zip(shape, x.shape[lead:], strict=True)):
         raise ValueError(f"sum_to: shape {shape} doesn't broadcast to {x.shape}")
     ones = (lead + i for i, n in enumerate(shape) if n == 1)
-    return asarray(np.add.reduce(x, (*range(lead), *ones), x.dtype)).reshape(shape)
+    return asarray(np.add.reduce(x, (*range(lead), *ones), dtype)).reshape(shape)
 
 
 KERNELS: dict[str, Callable[..., Any]] = {
