@@ -54,12 +54,14 @@ class Declaration:
         self.optional = frozenset(optional)
         required = [p.name for p in self.parameters if p.default is p.empty and p.kind is p.POSITIONAL_OR_KEYWORD]
         self.inputs = [p.name for p in self.parameters if p.name in required or p.name in optional]
+        leading = next((i for i, p in enumerate(self.parameters) if p.name not in self.inputs), len(self.inputs))
+        self.late = [] if self.variadic else self.inputs[leading:]  # those behind an option, which a call names
         self.options = [p.name for p in self.parameters if p.name not in self.inputs and p.name != self.variadic]
         self.outputs, self.residuals, self.constants = outputs.split(), residuals.split(), constants.split()
         self.results = [*self.outputs, *self.residuals, *self.constants]
         self.nondifferentiable = nondifferentiable.split()
         self.rules: dict[str | None, Callable[..., Any]] = {}  # by input; None: the joint rule
-        self.shape_of: Callable[..., Shape] | None = None  # set where the result may be pending
+        self.shape_of: Callable[..., Shape] | None = None  # of a result that may be pending
         self.composition: Callable[..., Any] | None = None  # the same in smaller operators
         self.fusion: Any = None  # the rule whose chains start here
         self.extends_chains = False  # whether a pending input may go on being pending
@@ -102,8 +104,6 @@ class Declaration:
             raise OperatorError(f"{self.name}: options must be named, not taken as **{named[0]}")
         if self.elementwise and (self.variadic or self.optional):
             raise OperatorError(f"{self.name}: an elementwise operator has a fixed number of inputs, none of them optional")
-        if (order := [p.name for p in self.parameters])[: len(self.inputs)] != self.inputs and not self.variadic:
-            raise OperatorError(f"{self.name}: inputs {self.inputs} come before options; its parameters are {order}")
         if self.variadic and self.inputs:
             raise OperatorError(f"{self.name}: *{self.variadic} must be its only input, beside {self.inputs}")
         if unknown := self.optional - set(self.inputs):
@@ -176,7 +176,7 @@ class Declaration:
         return len(self.inputs) > 1 or self.variadic is not None or not self.is_ours
 
     def shape(self, f: F) -> F:
-        """@op.shape: f(input shapes..., options...) gives the result's shape or raises; such an operator may be deferred."""
+        """@op.shape: f(input shapes..., options...) gives the result's shape or raises.  Fusion rules need it."""
         self.shape_of = f
         self.changed()
         return f
@@ -194,8 +194,15 @@ class Declaration:
     def changed(self) -> None:
         """The declaration is not what it was when code was made of it."""
 
+    def call_of(self, args: Any, options: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
+        """All inputs and options as a call takes them: by position, and by name."""
+        leading = len(args) - len(self.late)
+        return args[:leading], dict(zip(self.late, args[leading:], strict=True)) | options
+
     def run_raw(self, args: Any, options: dict[str, Any]) -> Any:
         """The forward on raw arrays: a raw result, without residuals and constants."""
+        if self.late:
+            args, options = self.call_of(args, options)
         out = self.forward(*args, **options)
         if len(self.results) == 1:
             return out

@@ -50,6 +50,7 @@ class Like(NamedTuple):
     dtype: Any
 
 
+_SMALL = 1024  # elements
 _NAMES = {
     f"_{name}": value
     for name, value in dict(
@@ -66,7 +67,9 @@ def front_end(op: Declaration, deferring: bool) -> Any:
     """The front end of an operator, compiled; `deferring` ones may give a pending value instead of running."""
     defaults = {f"_default_{p.name}": p.default for p in op.parameters if p.default is not p.empty}
     op.namespace.update(_NAMES, _forward=op.forward, _mixed=mixed, _each=each, _no_rule=no_rule, **defaults)
-    lines = [*(deferral(op) if deferring else ()), *unwrap(op), *compute(op), *wrap(op), *refuse(op), *(record(op) if op.rules else ())]
+    if deferring:
+        op.namespace["_worth"] = op.fusion.worth
+    lines = [*unwrap(op), *(deferral(op) if deferring else ()), *compute(op), *wrap(op), *refuse(op), *(record(op) if op.rules else ())]
     lines.append(f"return {_tuple_or_one([f'_r_{r}' for r in op.outputs])}")
     return compiled(op.name, f"def {op.name}({signature(op)}):", lines, op.namespace, op.name)
 
@@ -110,18 +113,19 @@ def beside_a_tensor(n: str, other: str, first: bool) -> Iterable[str]:
 
 
 def deferral(op: Declaration) -> Iterable[str]:
-    """A call on plain Tensors that may start a chain of pending values (fusion.py)."""
+    """A call that may start a chain of pending values (fusion.py)."""
     options = "".join(f"{o}, " for o in op.options)
-    plain = " and ".join(f"_type({n}) is _Tensor" for n in op.inputs)
-    yield f"if {plain} and (_m := _mode()) != 'pedantic':"
-    yield f"    if (_p := _defer(_op, {_inputs(op)}, ({options}), _m)) is not None: return _p"
+    call = f"_defer(_op, {_inputs(op)}, ({options}), _m)"
+    worth = ""
+    if op.fusion.worth:  # to ask for so little would cost more than can be gained
+        worth = f"_d_{op.inputs[0]}.size >= {_SMALL} and _worth({', '.join(f'_s_{n}' for n in op.inputs)}) >= 0 and "
+    yield f"if {worth}(_m := _mode()) != 'pedantic' and (_p := {call}) is not None: return _p"
 
 
 def compute(op: Declaration) -> Iterable[str]:
     """Run the forward; what it raises gains the operator's name and arguments."""
-    args = [f"*_d_{op.variadic}"] if op.variadic else [f"_d_{n}" for n in op.inputs]
     shapes = "" if op.elementwise else "; " + "; ".join(f"_s_{r} = {r}.shape" for r in op.outputs)
-    yield f"try: {', '.join(op.results)} = _forward({', '.join(args + _passed(op))}){shapes}"
+    yield f"try: {', '.join(op.results)} = _forward({', '.join(_passed(op))}){shapes}"
     yield f"except Exception as _e: raise _explain(_e, _op, {_inputs(op)}) from _e"
 
 
@@ -236,9 +240,9 @@ def _inputs(op: Declaration) -> str:
 
 
 def _passed(op: Declaration) -> list[str]:
-    """The options as the forward takes them."""
-    keyword_only = {p.name for p in op.parameters if p.kind is p.KEYWORD_ONLY}
-    return [f"{o}={o}" if o in keyword_only else o for o in op.options]
+    """Arrays and options as the forward takes them."""
+    mark = {p.name: "*" if p.kind is p.VAR_POSITIONAL else f"{p.name}=" if p.kind is p.KEYWORD_ONLY else "" for p in op.parameters}
+    return [mark[name] + (f"_d_{name}" if name in op.all_inputs else name) for name in mark]
 
 
 def _tuple_or_one(names: list[str]) -> str:

@@ -1,13 +1,14 @@
 """Fusion: a chain of operators replaced by one, where the math mode allows it.
 
-    fuse(conv4, add, {relu: "relu", ...}, into=conv_bias_act, when=bias_per_channel)
+    fuse(conv4, add, {relu: "relu", ...}, into=conv_bias_act, is_bias=bias_per_channel)
 
 conv4's result is *pending*: an instance of a subclass of Tensor whose array and id are unset, so whoever touches them
-makes it real by running the plain operator.  Adding a bias (`when` says which shapes are one) or a residual of the same
+makes it real by running the plain operator.  Adding a bias (`is_bias` says which shapes are one) or a residual of the same
 shape keeps it pending; an activation runs the fused operator instead of the chain.  Ordinary Tensors pay nothing.
 
-Whether an intermediate will be used again can't be known when its chain is fused.  So: fuse, and learn.  A chain that
-had to be computed again is not fused any more for these shapes and options.
+Whether a value will go on as a chain, and whether an intermediate will be used again, can't be known beforehand.  So: fuse,
+and learn.  A chain that had to be computed again is not fused any more for these shapes and options, and where values were
+not fused time after time, few are deferred.
 
 A pending value remembers its tape, backend and mode and is recorded there whenever it is made real.  When the outermost
 transform ends, `settle` makes real what somebody still holds.
@@ -16,6 +17,7 @@ transform ends, `settle` makes real what somebody still holds.
 from __future__ import annotations
 
 from collections.abc import Callable
+from math import inf
 from sys import getrefcount
 from typing import Any
 
@@ -23,11 +25,16 @@ from .backend import kernels
 from .backends.kernels import Array, Kernels, Shape
 from .errors import TapeError
 from .math_mode import get as math_mode
+from .references import ALONE, LISTED
 from .tape import Record, Settings, current, home, is_ours, no_grad, recording
 from .tensor import Tensor, backend_of, constant
 
+Test = Callable[[Shape, Shape], bool]
+Worth = Callable[[Shape, Shape], int]
 FUSED_AWAY: Any = "fused away"  # what _pending holds once a value that a fused chain skipped was made real after all
+BORROWED = -2  # the id of a constant over the caller's array
 _LIMIT = 4096  # signatures remembered by a rule
+_PATIENCE, _PAUSE = 8, 256  # after so many values that were not fused, one by one, defer but one of so many
 
 
 class Pending(Tensor):
@@ -64,8 +71,9 @@ class Chain:
 class Link:
     """A deferred call further on: start + bias, or + residual."""
 
-    __slots__ = ("args", "bias", "chain", "fused", "residual", "start")
+    __slots__ = ("args", "before", "bias", "chain", "fused", "residual", "start")
     args: tuple[Any, ...]
+    before: Link | None
     chain: Chain
     start: Pending  # the chain's first value
     bias: Tensor | None
@@ -76,26 +84,36 @@ class Link:
 class Plan:
     """What a rule knows of one signature, that is of the inputs' shapes, dtype and options."""
 
-    __slots__ = ("arguments", "biases", "dtype", "into", "next", "pays", "rule", "shape")
+    __slots__ = ("biases", "dtype", "into", "next", "options", "pays", "rule", "shape", "unused", "worth")
 
-    def __init__(self, rule: Rule, shape: Shape, dtype: Any, arguments: dict[Any, tuple[Any, ...]], pays: bool) -> None:
+    def __init__(self, rule: Rule, shape: Shape, dtype: Any, options: tuple[Any, ...], worth: float) -> None:
         self.rule, self.shape, self.dtype, self.next, self.into = rule, shape, dtype, rule.next, rule.into
         self.biases: set[Shape] = set()
-        self.arguments = arguments  # by the operator that ends a chain: the options of the fused one
-        self.pays = pays  # False once a chain had to be computed again
+        self.options = options  # of the fused operator, behind the activation and the residual
+        self.worth = worth  # as many elements may be copied for a chain
+        self.pays = dtype.kind == "f"  # integers have other activations.  False once a chain had to be computed again
+        self.unused = 0  # values, one after the other, that were not fused; and calls that were not deferred since
 
     def is_bias(self, shape: Shape) -> bool:
         """Whether adding an operand of this shape adds a bias; `biases` remembers those that do."""
-        if found := self.rule.when(self.shape, shape):
+        if found := self.rule.is_bias(self.shape, shape):
             self.biases.add(shape)
         return found
+
+    def is_unlikely(self) -> bool:
+        """Whether values were not fused lately; it is False once in a while."""
+        self.unused += 1
+        if self.unused < _PAUSE:
+            return True
+        self.unused = _PATIENCE - 1
+        return False
 
 
 class Rule:
     """One declaration of `fuse`, and what it has learnt."""
 
-    def __init__(self, start: Any, join: Any, ends: dict[Any, str], into: Any, when: Callable[[Shape, Shape], bool]) -> None:
-        self.start, self.join, self.ends, self.into, self.when = start, join, ends, into, when
+    def __init__(self, start: Any, join: Any, ends: dict[Any, str], into: Any, is_bias: Test, worth: Worth | None) -> None:
+        self.start, self.join, self.ends, self.into, self.is_bias, self.worth = start, join, ends, into, is_bias, worth
         self.next: dict[Any, Callable[..., Tensor | None]] = {join: _join, **dict.fromkeys(ends, _finish)}
         self.plans: dict[Any, Plan] = {}
 
@@ -103,33 +121,34 @@ class Rule:
         """The plan of a signature that is met for the first time.  Raises what its shapes deserve."""
         first, second, dtype, options = key
         shape = self.start.shape_of(first, second, *options)
-        given = {p.name: p.default for p in self.into.parameters if p.name in self.into.options}
-        given |= dict(zip(self.start.options, options, strict=True))
-        arguments = {end: tuple((given | {"activation": name}).values()) for end, name in self.ends.items()}
+        given = dict(zip(self.start.options, options, strict=True))
+        more = tuple(given.get(p.name, p.default) for p in self.into.parameters[5:])
         if len(self.plans) >= _LIMIT:
             self.plans.clear()
-        plan = self.plans[key] = Plan(self, shape, dtype, arguments, dtype.kind == "f")  # integers have other activations
+        plan = self.plans[key] = Plan(self, shape, dtype, more, self.worth(first, second) if self.worth else inf)
         return plan
 
 
-def fuse(start: Any, join: Any, ends: dict[Any, str], *, into: Any, when: Callable[[Shape, Shape], bool]) -> None:
+def fuse(start: Any, join: Any, ends: dict[Any, str], *, into: Any, is_bias: Test, worth: Worth | None = None) -> None:
     """Declare that start -> join -> end becomes one call of `into`.
 
     start, join, into and the keys of ends are operators; start has a shape function and two inputs.  into takes start's
-    inputs, optional inputs bias and residual, and start's options beside activation=ends[end].  when(shape of start's
-    result, shape of the other operand) says whether join adds a bias.
+    inputs, a bias, the activation ends[end], a residual, and start's options among its own.  is_bias(shape of start's
+    result, shape of the other operand) says whether join adds a bias.  worth(shapes of start's inputs) is for a start that
+    takes little time: how many elements of the caller's arrays may be copied for the sake of a chain; below 0 nothing is deferred.
     """
     for op in (join.op, *(end.op for end in ends)):
         op.extend_chains()
-    start.op.fusion = Rule(start.op, join.op, {end.op: name for end, name in ends.items()}, into.op, when)
+    start.op.fusion = Rule(start.op, join.op, {end.op: name for end, name in ends.items()}, into.op, is_bias, worth)
+    start.op.changed()
 
 
 def defer(op: Any, args: tuple[Tensor, Tensor], options: tuple[Any, ...], mode: str) -> Pending | None:
     """Remember a call that starts a chain instead of making it.  None: make it now.  Raises what the call's shapes deserve."""
-    rule: Rule | None = op.fusion
+    rule: Rule = op.fusion
     first, second = args
     dtype = first._array.dtype
-    if rule is None or (dtype is not second._array.dtype and dtype != second._array.dtype):
+    if dtype is not second._array.dtype and dtype != second._array.dtype:
         return None  # let the kernel say what is wrong, here and now
     key = (first._shape, second._shape, dtype, options)
     try:
@@ -138,14 +157,19 @@ def defer(op: Any, args: tuple[Tensor, Tensor], options: tuple[Any, ...], mode: 
         return None
     if plan is None:
         plan = rule.plan(key)
-    if not plan.pays:
+    if not plan.pays or (plan.unused >= _PATIENCE and plan.is_unlikely()):
         return None
-    if (record := home()) is not None and record.borrowed:
-        _own(first, record)
-        _own(second, record)
+    record = home()
+    if first._id == BORROWED or second._id == BORROWED or (record is not None and record.borrowed):
+        theirs = [t for t in args if _is_borrowed(t, record)]
+        if sum(t.size for t in theirs) > plan.worth:
+            return None
+        for t in theirs:
+            _own(t, record)
     chain = Chain()
-    chain.args, chain.options, chain.plan, chain.fused = args, options, plan, False
+    chain.args, chain.options, chain.plan = args, options, plan
     chain.record, chain.kernels, chain.mode = current(), kernels(), mode
+    chain.fused = False
     h = Pending()
     h._shape, h._pending = plan.shape, chain
     if record is not None:
@@ -176,11 +200,14 @@ def _join(op: Any, args: tuple[Any, ...], h: Pending, chain: Chain, link: Link |
     other = args[1] if args[0] is h else args[0]
     if type(other) is not Tensor:
         other = own(other)
+        if type(other) is not Tensor:
+            return None
         args = (h, other) if args[0] is h else (other, h)
     plan, shape = chain.plan, h._shape
-    if type(other) is not Tensor or (other._array.dtype is not plan.dtype and other._array.dtype != plan.dtype):
+    if other._array.dtype is not plan.dtype and other._array.dtype != plan.dtype:
         return None
     longer = Link()
+    longer.before = link
     if link is None:
         longer.start, longer.bias, longer.residual = h, None, None
     else:
@@ -191,7 +218,7 @@ def _join(op: Any, args: tuple[Any, ...], h: Pending, chain: Chain, link: Link |
         longer.residual = other
     else:
         return None
-    if (record := home()) is not None and record.borrowed:
+    if (record := home()) is not None and record.borrowed and other._id in record.borrowed:
         _own(other, record)
     longer.args, longer.chain, longer.fused = args, chain, False
     z = Pending()
@@ -203,34 +230,42 @@ def _join(op: Any, args: tuple[Any, ...], h: Pending, chain: Chain, link: Link |
 
 def _finish(op: Any, args: tuple[Any, ...], h: Pending, chain: Chain, link: Link | None, own: Callable[[Any], Any]) -> Tensor | None:
     """An activation of h: the fused operator."""
-    if link is not None and type(link.start) is not Pending:  # made real meanwhile: its value is there already
+    if chain.fused:  # once: from now on its first value is needed by itself
         return None
     plan = chain.plan
     first, second = chain.args
     if link is None:
-        y: Tensor = plan.into.eager(first, second, None, None, *plan.arguments[op])
-    else:
-        y = plan.into.eager(first, second, link.bias, link.residual, *plan.arguments[op])
+        y: Tensor = plan.into.eager(first, second, None, plan.rule.ends[op], None, *plan.options)
+    elif type(link.start) is Pending:
+        y = plan.into.eager(first, second, link.bias, plan.rule.ends[op], link.residual, *plan.options)
+    else:  # made real meanwhile: its value is there already
+        return None
+    chain.fused, plan.unused = True, 0
+    while link is not None:
         link.fused = True
-    chain.fused = True
+        link = link.before
     return y
 
 
-def _own(t: Tensor, record: Record) -> None:
-    """A variable over the caller's array gets a copy, so that overwriting the array changes nothing that is still to be computed."""
-    if t._id in record.borrowed:
+def _is_borrowed(t: Tensor, record: Record | None) -> bool:
+    """Whether a Tensor is over the caller's array."""
+    return t._id == BORROWED or (record is not None and t._id in record.borrowed)
+
+
+def _own(t: Tensor, record: Record | None) -> None:
+    """It gets a copy, so that overwriting the array changes nothing that is still to be computed."""
+    t._array = backend_of(t._array).copy(t._array)
+    if t._id == BORROWED:
+        t._id = -1
+    elif record is not None:
         record.borrowed.discard(t._id)
-        t._array = backend_of(t._array).copy(t._array)
 
 
 def _register(h: Pending, record: Record) -> None:
     """Remember the first value of a chain for `settle`, and forget what nobody holds: most chains are done with by the next one."""
     pending = record.pending
-    try:
-        while getrefcount(pending[-1]) == _LISTED:
-            pending.pop()
-    except IndexError:  # none is left
-        pass
+    while pending and getrefcount(pending[-1]) == LISTED:
+        pending.pop()
     pending.append(h)
     if len(pending) > record.sweep_at:
         _sweep(record)
@@ -248,8 +283,11 @@ def force(h: Pending) -> None:
     if _elsewhere(chain) is not None:
         name = chain.plan.rule.start.name
         raise TapeError(f"{name}: its pending result is being recorded in another thread or task; pass its value (t.numpy())")
-    if call is chain and chain.fused:
-        chain.plan.pays = False  # the chain's first operator runs a second time
+    if call is chain:
+        if chain.fused:
+            chain.plan.pays = False  # the chain's first operator runs a second time
+        elif chain.plan.unused < _PATIENCE:
+            chain.plan.unused += 1
     for x in call.args:
         if type(x) is Pending:
             force(x)
@@ -290,20 +328,10 @@ def _value(call: Chain | Link) -> Array:
         return _run(call, [constant(x._array) if isinstance(x, Tensor) else x for x in call.args])._array
 
 
-def _unheld() -> tuple[int, int]:
-    """What getrefcount says of a value that nobody holds but a variable, or a list, asked as below; Pythons differ."""
-    values = [object(), object()]
-    value = values.pop()
-    return getrefcount(value), getrefcount(values[-1])
-
-
-_ALONE, _LISTED = _unheld()
-
-
 def _sweep(record: Record) -> None:
     """Forget pending values that are real by now or that nobody else holds: a long loop under no_grad must not keep its inputs."""
     # The list holds each once more.  A chain's first half is held by its second: it goes next time.
-    record.pending[:] = [h for h in record.pending if type(h) is Pending and getrefcount(h) > _ALONE + 1]
+    record.pending[:] = [h for h in record.pending if type(h) is Pending and getrefcount(h) > ALONE + 1]
     record.sweep_at = 2 * len(record.pending) + 64
 
 
@@ -311,5 +339,5 @@ def settle(record: Record) -> None:
     """Make real the pending values that somebody still holds, before control goes back to code that may overwrite arrays."""
     while record.pending:
         h = record.pending.pop()
-        if type(h) is Pending and getrefcount(h) > _ALONE:
+        if type(h) is Pending and getrefcount(h) > ALONE:
             force(h)

@@ -15,7 +15,7 @@ import numpy as np
 from .backend import kernels
 from .declaration import Declaration
 from .errors import BackendError, OperatorError, TapeError, annotated
-from .fusion import Pending, extend, force
+from .fusion import BORROWED, Pending, extend, force
 from .param import Param, watch
 from .tensor import Tensor, adopt, constant, describe
 
@@ -43,7 +43,10 @@ def meet(op: Declaration, args: tuple[Any, ...], options: dict[str, Any]) -> Any
         raise explain(e, op, args) from e
     if not any(isinstance(a, (Tensor, Param)) for a in args):
         return _run_raw(op, arrays, options)
-    return op.front(*(_as_tensor(op, a, given, k) for a, given in zip(arrays, args, strict=True)), **options)
+    tensors: Any = [_as_tensor(op, a, given, k) for a, given in zip(arrays, args, strict=True)]
+    if op.late:
+        tensors, options = op.call_of(tensors, options)
+    return op.front(*tensors, **options)
 
 
 def _run_raw(op: Declaration, args: Any, options: dict[str, Any]) -> Any:
@@ -79,10 +82,17 @@ _promoted = functools.lru_cache(256)(lambda dtypes: np.result_type(*dtypes))
 
 
 def _as_tensor(op: Declaration, a: Any, given: Any, k: Any) -> Any:
-    """The user's own array is copied where the operator may be deferred, so that overwriting it later changes nothing."""
+    """Where the operator may be deferred the user's own array is copied, so that overwriting it later changes nothing;
+    or marked, if copying it may be dearer than the operator."""
     if a is None or isinstance(a, Tensor):
         return a
-    return constant(k.copy(a) if op.shape_of is not None and a is given else a)
+    if a is not given or op.fusion is None:
+        return constant(a)
+    if op.fusion.worth is None:
+        return constant(k.copy(a))
+    t = constant(a)
+    t._id = BORROWED
+    return t
 
 
 def own(a: Any) -> Any:

@@ -455,17 +455,12 @@ def test_options_may_be_called_what_generated_code_uses():
 
 
 def test_declarations_that_would_go_wrong_silently_are_refused():
-    def option_first(x, axis=0, b=None):
-        return x
-
     def variadic(*xs):
         return xs[0]
 
     def optional(x, b=None):
         return x
 
-    with pytest.raises(OperatorError, match="come before options"):
-        at.operator(optional=("b",))(option_first)
     for f, more in ((variadic, {}), (optional, {"optional": ("b",)})):
         with pytest.raises(OperatorError, match="fixed number of inputs"):
             at.operator(elementwise=True, **more)(f)

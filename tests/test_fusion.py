@@ -30,21 +30,23 @@ rng = np.random.default_rng(0)
 W, X = rng.normal(size=(3, 2, 3, 3)), rng.normal(size=(2, 2, 5, 5))
 B, Z = rng.normal(size=(3, 1, 1)), rng.normal(size=(2, 3, 5, 5))
 ACTIVATIONS = {"relu": v20.relu, "sigm": v20.sigm, "tanh": ops.tanh, "elu": v20.elu, "selu": v20.selu}
-RULE = v20.conv4.op.fusion
+RULE, PRODUCT_RULE = v20.conv4.op.fusion, ops.matmul.op.fusion
 
 
 @pytest.fixture(autouse=True)
 def nothing_learnt():
     RULE.plans.clear()
+    PRODUCT_RULE.plans.clear()
     yield
     RULE.plans.clear()
+    PRODUCT_RULE.plans.clear()
 
 
 @pytest.fixture
 def calls(monkeypatch):
-    """The convolutions that the numpy backend was asked for."""
+    """The convolutions and matrix products that the numpy backend was asked for."""
     made, k = [], backend.load("numpy")
-    for name in ("conv", "conv_bias_act"):
+    for name in ("conv", "conv_bias_act", "matmul", "matmul_bias_act"):
         kernel = getattr(k, name)
         monkeypatch.setattr(k, name, lambda *args, name=name, kernel=kernel: made.append(name) or kernel(*args))
     return made
@@ -174,18 +176,23 @@ def test_pedantic_fuses_nothing(calls):
     with math_mode.use("pedantic"):
         y = v20.relu(h + B)  # started in the default mode, gone on with in this one
     assert calls == ["conv", "conv", "conv"] and not is_pending(y)
+    h, used = conv(at.array(W), X), len(calls)
+    with math_mode.use("pedantic"):
+        z = h + B  # in the middle
+    v20.relu(z)
+    assert calls[used:] == ["conv"]
 
 
 def test_the_conv_bias_act_operator_says_the_same():
     for act, f in [*ACTIVATIONS.items(), ("identity", lambda x: x)]:
-        close(v20.conv_bias_act(W, X, B, Z, activation=act, padding=1, beta=0.5), f(conv(W, X) + B + 0.5 * Z))
+        close(v20.conv_bias_act(W, X, B, act, Z, beta=0.5, padding=1), f(conv(W, X) + B + 0.5 * Z))
         with math_mode.use("pedantic"):
             found = at.grad(lambda *a, f=f: (f(conv(a[0], a[1]) + a[2] + a[3]) ** 2).sum(), (0, 1, 2, 3))(W, X, B, Z)
-        fused = at.grad(lambda *a, act=act: (v20.conv_bias_act(*a, activation=act, padding=1) ** 2).sum(), (0, 1, 2, 3))(W, X, B, Z)
+        fused = at.grad(lambda w, x, b, z, act=act: (v20.conv_bias_act(w, x, b, act, z, padding=1) ** 2).sum(), (0, 1, 2, 3))(W, X, B, Z)
         for a, b in zip(found, fused, strict=True):
             close(a, b, atol=1e-12)
-    with pytest.raises(ValueError, match="conv_bias_act: activation 'relu6' is unknown"):
-        v20.conv_bias_act(W, X, activation="relu6")
+    with pytest.raises(ValueError, match="conv_bias_act: act 'relu6' is unknown"):
+        v20.conv_bias_act(W, X, act="relu6")
 
 
 def looked_at(h, b):
@@ -219,7 +226,7 @@ NOT_FUSED = {
     "matmul": lambda w, x, b, z: conv(w, x) @ z,
     "joined": lambda w, x, b, z: np.concatenate([conv(w, x), conv(w, x) + b, z]),
     "iterated": lambda w, x, b, z: sum(t for t in conv(w, x)),
-    "an optional input": lambda w, x, b, z: v20.conv_bias_act(w, x, b, conv(w, x), "relu", 1),
+    "an optional input": lambda w, x, b, z: v20.conv_bias_act(w, x, b, "relu", conv(w, x), padding=1),
 }
 
 
@@ -229,6 +236,88 @@ def test_everything_else_makes_a_pending_value_real(name):
     pair(at.value_and_grad(lambda *a: (f(*a) ** 2).sum(), (0, 1, 2, 3)), W, X, B, Z)
     pair(at.grad(lambda *a: (at.grad(lambda *a: (f(*a) ** 2).sum())(*a) * W).sum(), (0, 1, 2, 3)), W, X, B, Z)
     pair(lambda *a: f(*map(at.array, a)), W, X, B, Z)
+
+
+# ---------------------------------------------------------------- matrix products
+
+
+def matrices(n=600, k=4, m=128, dtype=np.float64):
+    return at.array(rng.normal(size=(n, k)).astype(dtype)), rng.normal(size=(k, m)).astype(dtype), rng.normal(size=m).astype(dtype)
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32, np.float16])
+def test_a_chain_from_a_product_becomes_one_call(dtype, calls):
+    a, b, bias = matrices(dtype=dtype)
+    z = rng.normal(size=(600, 128)).astype(dtype)
+    for f in (
+        lambda b, bias, z: ops.tanh(a @ b + bias),
+        lambda b, bias, z: v20.relu(bias + np.matmul(a, b)),
+        lambda b, bias, z: np.tanh(a @ b + bias[None] + z),
+        lambda b, bias, z: v20.sigm(z + ops.dot(a, b)),
+        lambda b, bias, z: v20.elu(a @ b),
+        lambda b, bias, z: v20.selu(a.reshape(3, 200, 4) @ b + bias),
+    ):
+        calls.clear()
+        g = at.grad(lambda *args, f=f: (f(*args) ** 2).mean(), (0, 1, 2))
+        found = g(b, bias, z)
+        assert calls[0] == "matmul_bias_act"
+        with math_mode.use("pedantic"):
+            for x, y in zip(found, g(b, bias, z), strict=True):
+                assert x.dtype == y.dtype
+                close(x, y, rtol=1e-9 if dtype == np.float64 else 1e-2, atol=1e-9 if dtype == np.float64 else 1e-3)
+
+
+def test_only_large_products_of_matrices_are_deferred():
+    a, b, bias = matrices()
+    assert is_pending(a @ b) and is_pending(a @ b + bias) and is_pending(a.reshape(2, 300, 4) @ b)
+    for x, y in ((a[:500], b), (a, b[:, 0]), (b[:, 0], a.T), (a.reshape(2, 300, 4), np.stack([b, b])), (a.astype(int), b.astype(int))):
+        assert not is_pending(x @ y)
+    assert not is_pending(a.astype(np.float32) @ b)
+    with pytest.raises(ValueError, match="matmul"):
+        a @ b[:3]
+    assert type(a.numpy() @ b) is np.ndarray
+
+
+def test_products_are_not_deferred_where_copying_the_callers_arrays_would_cost_more():
+    a, b, _ = matrices(n=600, k=20)
+    assert is_pending(a @ at.array(b)) and is_pending(a @ b)
+    assert not is_pending(a.numpy() @ at.array(b))  # 12,000 elements to copy, for 11,264
+    kept = []
+
+    def f(x):
+        kept.append(is_pending(x @ at.array(b)))
+        return x.sum()
+
+    at.grad(f)(a.numpy())
+    at.grad(f)(a)
+    assert kept == [False, True]
+
+
+@pytest.mark.parametrize("which", ["a", "b", "bias", "z"])
+def test_26_overwriting_what_a_pending_product_was_made_of_changes_nothing(which):
+    a, b, bias = matrices()
+    given = {"a": a.numpy().copy(), "b": b.copy(), "bias": bias.copy(), "z": rng.normal(size=(600, 128))}
+    expected = np.tanh(given["a"] @ b + bias + given["z"])
+    h = (given["a"] if which == "a" else a) @ (at.array(b) if which == "a" else given["b"])
+    assert is_pending(h)
+    z = h + given["bias"] + given["z"]
+    given[which][...] = 9
+    close(ops.tanh(z).numpy(), expected)
+    close(h.numpy(), a.numpy() @ b)
+
+
+def test_values_that_are_never_fused_are_soon_deferred_no_more():
+    a, b, _ = matrices()
+    made = []
+    for _ in range(1000):
+        h = a @ b
+        made.append(is_pending(h))
+        h * 2
+    assert made[:8] == [True] * 8 and sum(made) == 8 + 4
+    v20.relu(conv(at.array(W), X))  # another rule
+    h = next(h for h in (a @ b for _ in range(300)) if is_pending(h))
+    v20.relu(h)
+    assert is_pending(a @ b) and is_pending(a @ b)
 
 
 # ---------------------------------------------------------------- pending values
@@ -492,6 +581,19 @@ def test_27_the_gradient_of_a_pending_source_is_right():
     close(gz.numpy(), 2 * z.numpy())
 
 
+def test_27_the_gradient_of_what_was_fused_away_is_refused():
+    with at.Tape(persistent=True) as t:
+        h = conv(t.watch(W), X)
+        z = h + B
+        s = z + Z
+        apart = h + Z
+        loss = (v20.relu(s) ** 2).sum() + apart.sum()
+    for source in (h, z, s):
+        with pytest.raises(at.errors.TapeError, match="fused away"):
+            t.gradient(loss, source)
+    close(t.gradient(loss, apart).numpy(), np.ones_like(Z))
+
+
 def test_27_the_gradient_of_a_start_that_was_watched_before_its_chain_ended(calls):
     with at.Tape() as t:
         h = conv(t.watch(W), X)
@@ -528,6 +630,20 @@ def test_a_chain_that_had_to_be_computed_again_is_not_fused_again(calls):
     calls.clear()
     at.grad(lambda w, b: v20.relu(v20.conv4(w, X) + b).sum())(W, B)  # other options: another signature
     assert calls == ["conv_bias_act"]
+
+
+@pytest.mark.parametrize("residual", [False, True])
+def test_a_chain_with_two_ends_is_fused_once(residual, calls):
+    def f(w, b):
+        h = conv(w, X)
+        y = v20.relu(h + b)
+        return (y * ops.tanh(h + y if residual else h + b)).sum()
+
+    pair(at.grad(f, (0, 1)), W, B)
+    assert calls == ["conv_bias_act", "conv", "conv"]  # the last is pedantic mode's
+    calls.clear()
+    at.grad(f, (0, 1))(W, B)
+    assert calls == ["conv"]
 
 
 def test_what_is_learnt_does_not_change_results():
@@ -611,6 +727,7 @@ def test_03_copies_keep_the_derivative_and_pickles_refuse(how):
 
 def test_28_several_threads_may_make_one_value_real():
     for _ in range(15):
+        RULE.plans.clear()
         h = pending()
         z = h + at.array(B)
         barrier = threading.Barrier(6, timeout=30)

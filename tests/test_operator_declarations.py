@@ -705,3 +705,24 @@ def test_17_arrays_of_another_backend_are_told_apart():
 
 
 T_NUMPY = at.array(X)
+
+
+def test_an_optional_input_may_stand_behind_an_option():
+    @at.operator(optional=("b",))
+    def scaled_sum(x, k=2.0, b=None):
+        return x * k if b is None else x * k + b
+
+    @scaled_sum.backward
+    def _(dy, k, needs):
+        return dy * k, dy if needs[1] else None
+
+    x, b = np.arange(3.0), np.ones(3)
+    for call in (lambda x, b: scaled_sum(x, 3.0, b), lambda x, b: scaled_sum(x, b=b, k=3.0)):
+        for args in ((x, b), (at.array(x), b), (x, at.Param(b)), (at.array(x), at.array(b))):
+            np.testing.assert_array_equal(np.asarray(call(*args)), 3 * x + 1)
+        gx, gb = at.grad(lambda x, b, call=call: call(x, b).sum(), (0, 1))(x, b)
+        assert gx.tolist() == [3, 3, 3] and gb.tolist() == [1, 1, 1]
+        assert at.grad(lambda b, call=call: call(x, b).sum())(b).tolist() == [1, 1, 1]
+    assert at.grad(lambda x: scaled_sum(x, 5.0).sum())(x).tolist() == [5, 5, 5] and scaled_sum(x).tolist() == [0, 2, 4]
+    with pytest.raises(TypeError, match="unexpected keyword"):
+        scaled_sum(x, z=1)

@@ -47,7 +47,7 @@ def test_19_an_operator_is_its_reference_composition():
                 np.testing.assert_allclose(result, e, 1e-12, 1e-12)
             for g, e in zip(pull(tree.map(np.cos, y)), pull_expected(tree.map(np.cos, y)), strict=True):
                 np.testing.assert_allclose(g, e, 1e-10, 1e-10)
-    assert seen == {"softmax", "logsoftmax", "logsumexp", "conv_bias_act", "normalise", "recurrence"}
+    assert seen == {"softmax", "logsoftmax", "logsumexp", "conv_bias_act", "matmul_bias_act", "normalise", "normalise_rows", "recurrence"}
 
 
 def test_every_differentiable_operator_has_a_case():

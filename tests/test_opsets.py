@@ -42,7 +42,7 @@ def test_the_page_is_up_to_date(capsys):
 
 def test_rows_say_what_is_declared():
     rows = {line.split(" | ")[0].removeprefix("| "): line for line in opset_tables.page().splitlines() if line.startswith("| `")}
-    assert "`w`, `x`, `b?`, `z?` | `activation='identity'`" in rows["`conv_bias_act`"]
+    assert "`w`, `x`, `b?`, `z?` | `act='relu'`" in rows["`conv_bias_act`"]
     assert rows["`max_pool_x`"].endswith("| any order in `v` |") and "| `v`, `x`, `m` |" in rows["`max_pool_x`"]
     assert "`meaninit=zeros`" in rows["`bnmoments`"] and "| `y`, `mean`, `var` |" in rows["`normalise`"]
     for name in ("`accuracy`", "`isnan`", "`bitwise_and`", "`matrix_rank`", "`bnparams`"):

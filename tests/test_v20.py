@@ -476,7 +476,7 @@ def test_options_that_are_numpy_scalars_leave_float32_as_it_is():
     w, x = np.ones((1, 1, 1, 1), np.float32), np.ones((1, 1, 4, 4), np.float32)
     two, half = np.float64(2), np.float64(0.5)
     for f in (
-        lambda x: ops.conv_bias_act(w, x, None, x, alpha=two, beta=two),
+        lambda x: ops.conv_bias_act(w, x, z=x, alpha=two, beta=two),
         lambda x: ops.conv4(w, x, alpha=two),
         lambda x: ops.pool(x, alpha=two),
         lambda x: ops.dropout(x, half, seed=np.int64(0)),
@@ -630,20 +630,20 @@ def test_conv_bias_act_is_its_chain(drawn, activation, with_b, with_z, seed):
     if with_z:
         inputs["z"] = rng.standard_normal(y.shape)
         expected = expected + 2 * inputs["z"]
-    close(ops.conv_bias_act(**inputs, activation=activation, alpha=0.5, beta=2, **options), ACTIVATIONS[activation](expected))
+    close(ops.conv_bias_act(**inputs, act=activation, alpha=0.5, beta=2, **options), ACTIVATIONS[activation](expected))
     if expected.size and abs(expected).min() > 1e-3:  # away from the kinks
-        check_grads(lambda inputs: ops.conv_bias_act(**inputs, activation=activation, alpha=0.5, beta=2, **options), (inputs,), rtol=1e-5)
+        check_grads(lambda inputs: ops.conv_bias_act(**inputs, act=activation, alpha=0.5, beta=2, **options), (inputs,), rtol=1e-5)
 
 
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"activation": "gelu"}, "activation 'gelu' is unknown: use one of 'identity', 'relu', 'sigm', 'tanh', 'elu', 'selu'"),
+        ({"act": "gelu"}, "act 'gelu' is unknown: use one of 'identity', 'relu', 'sigm', 'tanh', 'elu', 'selu'"),
         ({"b": np.ones(4)}, "b (4,) must be one value a channel, (4, 1, 1) or (1, 4, 1, 1)"),
         ({"b": np.ones((1, 1, 1, 1))}, "b (1, 1, 1, 1) must be one value a channel"),
         ({"z": np.ones((2, 4, 1, 1))}, "z (2, 4, 1, 1) must have the shape (2, 4, 3, 3)"),
         ({"group": 3}, "group must be a whole number"),
-        ({"activation": ["relu"]}, "activation ['relu'] is unknown"),
+        ({"act": ["relu"]}, "act a list is unknown"),
     ],
 )
 def test_what_does_not_fit_conv_bias_act(options, message):
@@ -657,8 +657,8 @@ def test_conv_bias_act_of_integers_is_its_chain(name, activation):
     w, x, b = (np.random.default_rng(i).integers(-2, 2, shape) for i, shape in enumerate([(2, 1, 2), (3, 1, 4), (2, 1)]))
     z = np.full((3, 2, 3), 3)
     with backend.use(name):
-        y = np.asarray(ops.conv_bias_act(*map(at.array, (w, x, b, z)), activation=activation, mode=1, beta=0.5).numpy())
-        whole = ops.conv_bias_act(at.array(w), at.array(x), activation=activation, mode=1).numpy()
+        y = np.asarray(ops.conv_bias_act(*map(at.array, (w, x, b)), activation, at.array(z), beta=0.5, mode=1).numpy())
+        whole = ops.conv_bias_act(at.array(w), at.array(x), act=activation, mode=1).numpy()
     chain = naive_conv(w, x, ((0, 0),), (1,), (1,), 1, 1)
     np.testing.assert_allclose(y, ACTIVATIONS[activation](chain + b + 1.5), 1e-12)
     np.testing.assert_allclose(whole, ACTIVATIONS[activation](chain), 1e-12)
@@ -897,7 +897,7 @@ SCORES, A = np.ones((2, 3)), np.ones((2, 3, 4))
         (lambda: ops.sigm(1j), TypeError, "sigm: it takes real numbers, not complex128"),
         (lambda: ops.softplus(A + 1j), TypeError, "softplus: it takes real numbers, not complex128"),
         (lambda: ops.sigm(ops.conv4(A + 1j, A)), TypeError, "sigm: it takes real numbers, not complex128"),
-        (lambda: ops.conv_bias_act(A, A, activation="sigm", z=1j * np.ones((2, 2, 1))), TypeError, "sigm: it takes real numbers"),
+        (lambda: ops.conv_bias_act(A, A, act="sigm", z=1j * np.ones((2, 2, 1))), TypeError, "sigm: it takes real numbers"),
         (lambda: at.grad(lambda t: ops.nll(np.ones((1, 3)), t))(np.ones(1)), TypeError, "stop_gradient"),
     ],
 )

@@ -121,7 +121,11 @@ def case(name: str, *shapes: Shape, domain: Domain = REAL, call: Callable[..., A
 
 
 def without_bias(op: Callable[..., Any], w: Any, x: Any, z: Any, **options: Any) -> Any:
-    return op(w, x, None, z, **options)
+    return op(w, x, z=z, **options)
+
+
+def with_residual(op: Callable[..., Any], w: Any, x: Any, b: Any, z: Any, **options: Any) -> Any:
+    return op(w, x, b, z=z, **options)
 
 
 def with_params(op: Callable[..., Any], x: Any, params: Any, **options: Any) -> Any:
@@ -534,6 +538,7 @@ FACTORS = [
 # ---------------------------------------------------------------- opset v20
 
 LABELS = np.array([2, 0, -1])  # the last is masked
+SIGM: dict[str, Any] = {"act": "sigm", "padding": ((1, 0),), "stride": 2, "beta": 0.5}
 UNEVEN: dict[str, Any] = {"padding": ((1, 0), (0, 2)), "stride": (1, 2), "dilation": (2, 1), "group": 2}
 OVERLAPPING: dict[str, Any] = {"window": (3, 2), "padding": ((1, 0), (0, 1)), "stride": (1, 2)}
 POOLS: tuple[dict[str, Any], ...] = (
@@ -552,7 +557,9 @@ GRU_STEPS: dict[str, Any] = {"cell": "gru", "sizes": (1, 1), "skip": True, "with
 
 V20 = [
     *elementwise("v20", "relu elu selu", NONZERO, kinks=(0,)),
+    *elementwise("v20", "relu_x elu_x", REAL, NONZERO, kinks=(0,)),
     *elementwise("v20", "sigm softplus", REAL),
+    *elementwise("v20", "sigm_x", REAL, REAL),
     *elementwise("v20", "invx", NONZERO),
     case("v20.dropout", (3, 4), p=0.3, seed=5, drop=True),
     case("v20.dropout", (3, 4), p=0.3, drop=False),
@@ -588,12 +595,20 @@ V20 = [
     case("v20.deconv4", (4, 1, 2, 2), (2, 4, 4, 3), **UNEVEN),
     case("v20.deconv4", (2, 1, 1, 2, 2), (1, 2, 2, 2, 1), padding=(0, 1, 0)),
     *(
-        case("v20.conv_bias_act", (2, 1, 2, 2), (2, 1, 3, 3), (2, 1, 1), activation=activation)
-        for activation in ("identity", "relu", "sigm", "tanh", "elu", "selu")
+        case("v20.conv_bias_act", (2, 1, 2, 2), (2, 1, 3, 3), (2, 1, 1), act=act)
+        for act in ("identity", "relu", "sigm", "tanh", "elu", "selu")
     ),
-    case("v20.conv_bias_act", (2, 1, 2, 2), (2, 1, 3, 3), activation="tanh"),
-    case("v20.conv_bias_act", (2, 2, 2), (1, 2, 3), (1, 2, 1), (1, 2, 2), activation="sigm", padding=((1, 0),), stride=2, beta=0.5),
-    case("v20.conv_bias_act", (2, 2, 2), (1, 2, 3), (1, 2, 2), call=without_bias, activation="tanh", mode=1, alpha=2),
+    case("v20.conv_bias_act", (2, 1, 2, 2), (2, 1, 3, 3), act="tanh"),
+    case("v20.conv_bias_act", (2, 2, 2), (1, 2, 3), (1, 2, 1), (1, 2, 2), call=with_residual, **SIGM),
+    case("v20.conv_bias_act", (2, 2, 2), (1, 2, 3), (1, 2, 2), call=without_bias, act="tanh", mode=1, alpha=2),
+    *(
+        case("v20.matmul_bias_act", (2, 3), (3, 2), (2,), act=act)
+        for act in ("identity", "relu", "sigm", "tanh", "elu", "selu")
+    ),
+    case("v20.matmul_bias_act", (2, 3), (3, 2), act="tanh"),
+    case("v20.matmul_bias_act", (2, 3), (3, 2), (1, 2), (2, 2), call=with_residual, act="sigm"),
+    case("v20.matmul_bias_act", (2, 1, 3), (3, 2), (2, 1, 2), call=without_bias, act="tanh"),
+    case("v20.matmul_bias_act", (2, 0), (0, 2), (2,), act="tanh"),
     *(
         case("v20.pool", shape, **options)
         for shape in ((2, 2, 4, 5), (0, 2, 4, 5))
@@ -627,6 +642,13 @@ V20 = [
     case("v20.normalise", (2, 2, 2, 2), (2,), (2,)),
     case("v20.normalise_x", (3, 2, 2), (3, 2, 2), (2,), (2,)),
     case("v20.normalise_x", (3, 2), (3, 2), (2,), (2,), (2,)),
+    case("v20.layernorm", (4,)),
+    *(case("v20.layernorm", shape, (6,), eps=0.1) for shape in ((3,), (2, 3), (2, 1, 2, 3), (2, 0, 3))),
+    case("v20.normalise_rows", (2, 2, 3)),
+    case("v20.normalise_rows", (2, 3), (3,), eps=0.1),
+    case("v20.normalise_rows", (2, 2, 3), (3,), (3,)),
+    case("v20.normalise_rows_x", (2, 2, 3), (2, 2, 3), (2, 2), (2, 2)),
+    case("v20.normalise_rows_x", (2, 3), (2, 3), (2,), (2,), (3,)),
 ]
 
 CASES: list[Case] = [*ELEMENTWISE, *REDUCING, *SORTING, *SHAPING, *INDEXING, *PRODUCTS, *FACTORS, *SAMPLING, *V20]

@@ -16,6 +16,8 @@ from .arithmetic import multiply
 from .reductions import HALF
 from .shapes import expand_dims, reshape, shape_of, sum_to, swapaxes, transpose
 
+LARGE = 1 << 13  # elements
+
 # ---------------------------------------------------------------- matmul
 
 
@@ -23,6 +25,10 @@ from .shapes import expand_dims, reshape, shape_of, sum_to, swapaxes, transpose
 def matmul(a, b):
     """a @ b: the last two axes multiply and the others broadcast.  A 1-d a is a row, a 1-d b a column, and the result lacks that axis."""
     return kernels().matmul(a, b)
+
+
+@matmul.shape
+def _(a_shape, b_shape): return *a_shape[:-1], b_shape[1]  # of matrices b, whose products alone are deferred (v20/fused.py)
 
 
 @matmul.backward("a")
@@ -44,8 +50,9 @@ def _(dy, a, b_shape):
 
 
 def product(a, b):
-    """a @ b in a rule.  Raw NumPy arrays of float16 need the kernel, which is 40 times faster; for the others @ is quicker at hand."""
-    return matmul(a, b) if a.dtype == HALF else a @ b
+    """a @ b in a rule.  Raw float16 needs the kernel, which is 40 times faster, and large arrays the backend's; for the others @ is
+    quicker at hand."""
+    return matmul(a, b) if a.size > LARGE or a.dtype == HALF else a @ b
 
 
 def whole_product(dy, a_shape, b_shape):

@@ -7,42 +7,59 @@ from typing import Any
 import numpy as np
 
 from autotape import kernels, operator
+from autotape.backends.kernels import SELU_LIMIT, SELU_SCALE
 
-from ..array import divide, minimum, where
-
-SELU_SCALE = 1.0507009873554805
-SELU_LIMIT = 1.7580993408473773  # scale * alpha: selu(-inf) is its negative
+from ..array import divide, equal, less, where
 
 
 @operator(elementwise=True)
 def relu(x):
     """max(x, 0), elementwise; NaN stays NaN and relu'(0) = 0.  Knet's relu."""
-    k = kernels()
-    return k.maximum(x, k.scalar(0, x.dtype))
+    return kernels().relu(x)
 
 
 @relu.backward
-def _(dy, y): return where(y > 0, dy, 0)
+def _(dy, y): return relu_x(dy, y)
+
+
+@operator(elementwise=True, outputs="dx", nondifferentiable="y")
+def relu_x(dy, y):
+    """The cotangent of relu's x for the cotangent dy of its result y."""
+    return kernels().relu_x(dy, y)
+
+
+@relu_x.backward("dy")
+def _(ddx, y): return relu_x(ddx, y)
 
 
 @operator(elementwise=True)
 def elu(x):
     """x where x > 0, else exp(x) - 1.  Knet's elu; Clevert et al. 2016, with alpha = 1."""
-    k = kernels()
-    zero = k.scalar(0, x.dtype)
-    return k.add(k.maximum(x, zero), k.expm1(k.minimum(x, zero)))
+    return kernels().elu(x)
 
 
 @elu.backward
-def _(dy, y): return dy * (minimum(y, 0) + 1)
+def _(dy, y): return elu_x(dy, y)
+
+
+@operator(elementwise=True, outputs="dx")
+def elu_x(dy, y):
+    """The cotangent of elu's x for the cotangent dy of its result y: dy * (min(y, 0) + 1)."""
+    return kernels().elu_x(dy, y)
+
+
+@elu_x.backward("dy")
+def _(ddx, y): return elu_x(ddx, y)
+
+
+@elu_x.backward("y")
+def _(ddx, dy, y): return where(less(y, 0), ddx * dy, where(equal(y, 0), ddx * dy * 0.5, 0))
 
 
 @operator(elementwise=True)
 def selu(x):
     """1.0507 x where x > 0, else 1.7581 (exp(x) - 1); selu'(0) = 1.0507.  Knet's selu; Klambauer et al. 2017."""
-    k = kernels()
-    zero, scale, limit = k.scalar(0, x.dtype), k.scalar(SELU_SCALE, x.dtype), k.scalar(SELU_LIMIT, x.dtype)
-    return k.add(k.multiply(scale, k.maximum(x, zero)), k.multiply(limit, k.expm1(k.minimum(x, zero))))
+    return kernels().selu(x)
 
 
 @selu.backward
@@ -57,7 +74,21 @@ def sigm(x):
 
 
 @sigm.backward
-def _(dy, y): return dy * y * (1 - y)
+def _(dy, y): return sigm_x(dy, y)
+
+
+@operator(elementwise=True, outputs="dx")
+def sigm_x(dy, y):
+    """The cotangent of sigm's x for the cotangent dy of its result y: dy * y * (1 - y)."""
+    return kernels().sigmoid_x(dy, y)
+
+
+@sigm_x.backward("dy")
+def _(ddx, y): return sigm_x(ddx, y)
+
+
+@sigm_x.backward("y")
+def _(ddx, dy, y): return ddx * dy * (1 - 2 * y)
 
 
 @operator(elementwise=True)

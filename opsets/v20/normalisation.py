@@ -1,7 +1,7 @@
-"""batchnorm, what it keeps between calls, the running statistics (bnmoments), and what is learnt of it (bnparams).
+"""batchnorm, what it keeps between calls, the running statistics (bnmoments), and what is learnt of it (bnparams); layernorm.
 
-`normalise` is its training form, whose mean and variance have derivatives of their own; rules and compositions count axes from the
-end, as those of any operator.
+`normalise` is batchnorm's training form, `normalise_rows` is layernorm's; their means and variances have derivatives of their own.
+Rules and compositions count axes from the end, as those of any operator.
 """
 
 from __future__ import annotations
@@ -122,15 +122,13 @@ def batchnorm(x, moments=None, params=None, eps=1e-5, training=None):
     params, made by bnparams, is the vector of C scales and then C biases of the result; None leaves it as it is.  eps is added to
     the variance.  Raises ValueError for shapes that don't fit, for a batch without elements, and where moments are needed.
     """
-    shape, eps = shape_of(x), real_number("batchnorm", "eps", eps)
+    shape, eps = shape_of(x), least_0("batchnorm", eps)
     if not 2 <= len(shape) <= 5:
         raise ValueError(f"batchnorm: x {shape} must be (N, C) or (N, C, *spatial) with 1 to 3 spatial axes")
-    if not eps >= 0:
-        raise ValueError(f"batchnorm: eps must be at least 0, got {eps!r}")
     if moments is not None and not isinstance(moments, BNMoments):
         raise TypeError(f"batchnorm: moments must be made by bnmoments, got {describe(moments)}")
     refuse_complex("batchnorm", x)
-    scale, bias = (None, None) if params is None else halves(params, shape[1])
+    scale, bias = (None, None) if params is None else halves("batchnorm", params, shape[1])
     if is_training() if training is None else training:
         return by_batch(x, moments, scale, bias, eps)
     if moments is None:
@@ -138,11 +136,19 @@ def batchnorm(x, moments=None, params=None, eps=1e-5, training=None):
     return by_moments(x, moments, scale, bias, eps)
 
 
-def halves(params: Any, channels: int) -> Any:
+def least_0(name: str, eps: Any) -> Any:
+    """eps as a number that can be added to a variance."""
+    eps = real_number(name, "eps", eps)
+    if not eps >= 0:
+        raise ValueError(f"{name}: eps must be at least 0, got {eps!r}")
+    return eps
+
+
+def halves(name: str, params: Any, channels: int) -> Any:
     """Scales and biases."""
     if shape_of(params) != (2 * channels,):
         expected = f"the shape {(2 * channels,)}: scales and then biases of the {channels} channels of x"
-        raise ValueError(f"batchnorm: params {shape_of(params)} must have {expected}, as bnparams({channels}) makes them")
+        raise ValueError(f"{name}: params {shape_of(params)} must have {expected}, as bnparams({channels}) makes them")
     return getitem(params, slice(channels)), getitem(params, slice(channels, None))
 
 
@@ -188,12 +194,18 @@ def _(x, scale=None, bias=None, eps=1e-5):
 @normalise.backward
 def _(dy, dmean, dvar, x, scale, mean, var, needs, eps):
     dx, dscale, dbias = (None,) * 3 if dy is None else normalise_x(dy, x, mean, (var + eps) ** -0.5, scale)
+    dx = with_statistics(dx, dmean, dvar, x, mean, count(x.shape), each)
+    return dx, dscale if needs[1] else None, dbias if needs[2] else None
+
+
+def with_statistics(dx: Any, dmean: Any, dvar: Any, x: Any, mean: Any, n: int, each: Callable[..., Any]) -> Any:
+    """dx, None being 0, and what x's mean and variance, of n elements each, give to x for their cotangents; each(v, shape) spreads them."""
     shares = [] if dx is None else [dx]
     if dmean is not None:
-        shares.append(broadcast_to(each(dmean / count(x.shape), x.shape), x.shape))
+        shares.append(broadcast_to(each(dmean / n, x.shape), x.shape))
     if dvar is not None:
-        shares.append((x - each(mean, x.shape)) * each(dvar * (2 / count(x.shape)), x.shape))
-    return astype(functools.reduce(add, shares), x.dtype), dscale if needs[1] else None, dbias if needs[2] else None
+        shares.append((x - each(mean, x.shape)) * each(dvar * (2 / n), x.shape))
+    return astype(functools.reduce(add, shares), x.dtype)
 
 
 @operator(outputs="dx dscale dbias", optional=("scale",))
@@ -224,10 +236,97 @@ def count(shape: tuple[int, ...]) -> int:
 
 def over(x: Any) -> Any:
     """The sum of each channel (C,), of float16 in float32."""
-    x = astype(x, np.float32) if x.dtype == HALF else x  # which holds it, and the count by which it is divided
-    return sum(x, tuple(i - len(x.shape) for i in range(len(x.shape)) if i != 1))
+    return sum(summable(x), tuple(i - len(x.shape) for i in range(len(x.shape)) if i != 1))
+
+
+def summable(x: Any) -> Any:
+    """x in a dtype that holds its sums, and the count by which they are divided."""
+    return astype(x, np.float32) if x.dtype == HALF else x
 
 
 def each(v: Any, shape: tuple[int, ...]) -> Any:
     """v (C,) such that it broadcasts to x's shape."""
     return reshape(v, (shape[1], *(1,) * (len(shape) - 2)))
+
+
+# ---------------------------------------------------------------- layernorm
+
+
+def layernorm(x, params=None, eps=1e-5):
+    """Each row of x (..., C), its elements along the last axis, brought to mean 0 and variance 1.  Ba, Kiros and Hinton 2016.
+
+    Knet's Ops20 has no such operator.  The mean and the (biased) variance are those of the row, in training and outside it.  params,
+    made by bnparams(C), is the vector of C scales and then C biases of the result; None leaves it as it is.  eps is added to the
+    variance.  Sums of float16 are taken in float32.  Raises ValueError for shapes that don't fit, and for rows without elements.
+    """
+    shape, eps = shape_of(x), least_0("layernorm", eps)
+    if not shape or not shape[-1]:
+        raise ValueError(f"layernorm: x {shape} must be (..., C), C elements along its last axis, of which there must be at least 1")
+    refuse_complex("layernorm", x)
+    scale, bias = (None, None) if params is None else halves("layernorm", params, shape[-1])
+    return normalise_rows(x, scale, bias, eps)[0]
+
+
+@operator(outputs="y mean var", optional=("scale", "bias"))
+def normalise_rows(x, scale=None, bias=None, eps=1e-5):
+    """layernorm: y = (x - mean) / sqrt(var + eps) * scale + bias, and the mean and variance (...) of the rows of x (..., C).
+
+    scale and bias are (C,) or None.  Where y is float16, mean and var are float32.
+    """
+    return kernels().layernorm(x, scale, bias, eps)
+
+
+@normalise_rows.reference
+def _(x, scale=None, bias=None, eps=1e-5):
+    n, shape = x.shape[-1], x.shape
+    mean = along(x) / n
+    centred = x - column(mean, shape)
+    var = along(square(centred)) / n
+    y = centred / column((var + eps) ** 0.5, shape)
+    y = y if scale is None else y * scale
+    return y if bias is None else y + bias, mean, var
+
+
+@normalise_rows.backward
+def _(dy, dmean, dvar, x, scale, mean, var, needs, eps):
+    dx, dscale, dbias = (None,) * 3 if dy is None else normalise_rows_x(dy, x, mean, (var + eps) ** -0.5, scale)
+    dx = with_statistics(dx, dmean, dvar, x, mean, x.shape[-1], column)
+    return dx, dscale if needs[1] else None, dbias if needs[2] else None
+
+
+@operator(outputs="dx dscale dbias", optional=("scale",))
+def normalise_rows_x(v, x, mean, inv, scale=None):
+    """The cotangents of x, scale and bias for a cotangent v of normalise_rows's y, mean and inv = 1 / sqrt(var + eps) being those of x."""
+    return kernels().layernorm_x(v, x, mean, inv, scale)
+
+
+@normalise_rows_x.backward
+def _(ddx, ddscale, ddbias, v, x, mean, inv, scale):
+    n, shape = x.shape[-1], x.shape
+    ddx = zeros_like(v) if ddx is None else ddx
+    centred, each_inv = x - column(mean, shape), column(inv, shape)
+    h, u, g = centred * each_inv, ddx * each_inv, v if scale is None else v * scale
+    gh, uh = (column(along(w * h) / n, shape) for w in (g, u))
+    dg = u - column(along(u) / n, shape) - h * uh
+    dv, dh = dg if scale is None else dg * scale, -(u * gh + g * uh)
+    if ddscale is not None:
+        dv, dh = dv + h * ddscale, dh + v * ddscale
+    if ddbias is not None:
+        dv = dv + ddbias
+    dinv = along(ddx * (g - column(along(g) / n, shape) - h * gh)) + along(dh * centred)
+    return dv, dh * each_inv, -inv * along(dh), dinv, None if scale is None else down(dg * v)
+
+
+def along(x: Any) -> Any:
+    """The sum of each row (...)."""
+    return sum(summable(x), -1)
+
+
+def down(x: Any) -> Any:
+    """The sum of each column (C,)."""
+    return sum(summable(x), tuple(range(-len(x.shape), -1)))
+
+
+def column(v: Any, shape: tuple[int, ...]) -> Any:
+    """v (...) such that it broadcasts to x's shape (..., C)."""
+    return reshape(v, (*shape[:-1], 1))
