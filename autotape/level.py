@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from sys import getrefcount
 from typing import Any
 
 import numpy as np
@@ -18,6 +19,7 @@ from .backends.kernels import Array
 from .errors import TapeError
 from .fusion import settle
 from .param import Param, as_variable, is_variable
+from .references import ALONE, is_memory_alone
 from .rows import Rows
 from .tape import Settings, active, dependents, forget, new_record, recording
 from .tensor import Tensor, adopt, constant, describe, is_tracked, leaf
@@ -92,8 +94,9 @@ class Level:
             self.close()
         out = list(self.inputs)
         for i, v in zip(self.slots, self.variables, strict=True):
-            g = found.get(v._id)
-            out[i] = g.copy() if sparse and type(g) is Rows else self._hand_out(self.inputs[i], v, g, v._id - self.base in own)
+            g = found.pop(v._id, None)
+            exclusive = v._id - self.base in own or (getrefcount(g) == ALONE and is_memory_alone(g))
+            out[i] = g.copy() if sparse and type(g) is Rows else self._hand_out(self.inputs[i], v, g, exclusive)
         return out
 
     def is_tracked(self, cotangent: Any, id: int) -> bool:
@@ -140,11 +143,11 @@ class Level:
         return constant(g) if isinstance(x, Tensor) else plain_like(g, x, k)
 
     def hand_out(self, x: Any, g: Any, dtype: Any) -> Any:
-        """What belongs to an input x, of any shape, in its type."""
+        """What belongs to an input x, of any shape, in its type; a raw g is nobody else's."""
         if isinstance(g, Tensor) and is_tracked(g):
             return g if g.dtype == dtype else g.astype(dtype)
         k = self.settings.kernels
-        raw = k.astype(g._array if isinstance(g, Tensor) else g, dtype)
+        raw = k.astype(k.copy(g._array) if isinstance(g, Tensor) else g, dtype)
         return constant(raw) if isinstance(x, Tensor) else plain_like(raw, x, k)
 
     def release(self, y: Any) -> Any:

@@ -121,6 +121,29 @@ def test_you_get_back_what_you_passed():
         assert type(j(at.array([1.0, 2.0])).numpy()) is np.ndarray
 
 
+@pytest.mark.parametrize("shape", [(1,), (3,)])
+def test_07_a_constant_jacobian_inside_another_derivative_is_the_callers(shape):
+    c, found = np.ones(shape), []
+
+    @at.operator
+    def linear(x, c):
+        return np.asarray((x * c).sum()).reshape(1)
+
+    @linear.backward("x")
+    def _(dy, c): return c
+
+    def f(w):
+        for g in (lambda x: linear(x, c), lambda x: x.sum(keepdims=True)):
+            found.append(at.jacobian(lambda x, g=g: g(x) + w.sum())(np.ones(shape)))
+        return w.sum()
+
+    at.grad(f)(np.ones(2))
+    for j in found:
+        assert type(j) is np.ndarray and j.flags.writeable and not np.shares_memory(j, c)
+        j[0, 0] = 7
+        assert (j[0, 1:] == 1).all()
+
+
 def test_empty_and_constant_results():
     assert at.jacobian(lambda x: x[:0])(X).shape == (0, 4)
     assert at.jacobian(lambda x: x * 2)(np.ones((0, 3))).shape == (0, 3, 0, 3)

@@ -418,6 +418,24 @@ def test_07_what_the_user_gets_is_writable_and_shares_memory_with_nothing(name):
     assert (x == X).all() and (w == W).all()
 
 
+@at.operator
+def spread(x):
+    return np.asarray(x.sum())
+
+
+@spread.backward
+def _(dy, x):
+    return np.broadcast_arrays(dy, x)[0]  # all elements lie on one
+
+
+@pytest.mark.parametrize("f", [spread, lambda x: np.concatenate([x.ravel(), np.ones(10_000)]).sum(), lambda x: np.pad(x, 100).sum()])
+def test_07_a_gradient_has_memory_for_its_elements_and_no_more(f):
+    g = at.grad(f)(X)
+    g[0] = 7
+    assert (g == [7, 1, 1, 1]).all()
+    assert g.base is None or g.base.nbytes == g.nbytes
+
+
 @pytest.mark.parametrize(
     "f",
     [
