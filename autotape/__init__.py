@@ -24,6 +24,7 @@ from .numpy_protocol import numpy_function
 from .operator import operator
 from .opsets import array as _array  # noqa: F401  attaches operators and methods to Tensor and Param
 from .param import Param
+from .profiling import profile
 from .tape import no_grad, training
 from .tensor import Tensor, array, asarray, from_dlpack
 from .transforms import elementwise_grad, grad, stop_gradient, value_and_grad, vjp
@@ -73,6 +74,7 @@ __all__ = [
     "no_grad",
     "numpy_function",
     "operator",
+    "profile",
     "save",
     "stop_gradient",
     "training",

@@ -13,18 +13,18 @@ import os
 import sys
 import warnings
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any, NoReturn
 
 import autotape
 
-from . import backend, io, math_mode, numpy_accounts, opset_tables, random, tree
+from . import backend, blas, io, math_mode, numpy_accounts, opset_tables, random, tree
 from .errors import BackendError
 from .train import InputError, datasets, plot, texts
 from .train.callbacks import needs
 from .train.classify import OPTIMISERS, SCHEDULES, Classifier, Epoch
 from .train.models import MODELS
-from .train.threads import one_blas_thread
 
 SAMPLE = 300  # characters that charlm writes when it is trained
 
@@ -60,6 +60,13 @@ def positive(text: str) -> float:
     if not 0 < value < math.inf:
         raise argparse.ArgumentTypeError(f"{text!r} isn't a finite number above zero")
     return value
+
+
+def trace_file(text: str) -> Path:
+    """A type for argparse: the file of --profile, which would take a model behind it for one."""
+    if text in MODELS:
+        raise argparse.ArgumentTypeError(f"{text!r} is a model: it stands before --profile")
+    return Path(text)
 
 
 def parser() -> Parser:
@@ -98,6 +105,10 @@ def _add_train(command: argparse.ArgumentParser) -> None:
     add("--log", type=Path, metavar="FILE.csv", help="write a row for each epoch")
     add("--save", type=Path, metavar="FILE", help="write the trained parameters, and charlm's alphabet, for at.load")
     add("--plot", type=Path, metavar="FILE.png", help="write a picture of loss and accuracy over the epochs")
+    add(
+        "--profile", type=trace_file, nargs="?", const=True, metavar="FILE.json",
+        help="print at the end which kernels ran and how long they took, and write a Chrome trace if a file is named",
+    )  # fmt: skip
     command.set_defaults(run=train)
 
 
@@ -118,7 +129,7 @@ def train(args: argparse.Namespace) -> None:
     recipe = model.recipes[data]._replace(**chosen)
     if args.lr is None and args.optimizer not in ("adam", "adamw"):
         recipe = recipe._replace(lr=OPTIMISERS[args.optimizer]().lr)
-    with backend.use(args.backend), math_mode.use(args.math_mode), random.use(args.seed), one_blas_thread():
+    with backend.use(args.backend), math_mode.use(args.math_mode), random.use(args.seed), blas.held():
         alphabet, sets = texts.read(args.text) if args.text else ("", _load(args, model.side))
         parameters = model.init((len(alphabet),) if args.text else sets[0][0].shape[1:])
         run = _classifier(args, f"{title}, seed {args.seed}, batch size {recipe.batch_size}", model.apply, parameters, sets, recipe)
@@ -128,8 +139,10 @@ def train(args: argparse.Namespace) -> None:
         print(f"optimizer {args.optimizer}, schedule {args.schedule}, backend {backend.get()}, math mode {math_mode.get()}", flush=True)
         if run.training.number:
             print(f"going on after step {run.training.number}, batch {run.training.batch} of epoch {run.training.epoch}", flush=True)
-        for epoch in run:
-            print(_line(epoch, recipe.epochs), flush=True)
+        profile = autotape.profile()
+        with profile if args.profile else nullcontext():
+            for epoch in run:
+                print(_line(epoch, recipe.epochs), flush=True)
         if args.text:
             print(texts.sample(model.apply, run.parameters, alphabet, SAMPLE))
     if args.save:
@@ -138,6 +151,11 @@ def train(args: argparse.Namespace) -> None:
     if args.plot:
         plot.curves(run.results.epochs, title, args.plot)
         print(f"curves drawn in {args.plot}")
+    if args.profile:
+        print(profile)
+    if isinstance(args.profile, Path):
+        profile.trace(args.profile)
+        print(f"trace written to {args.profile}")
 
 
 def _classifier(args: argparse.Namespace, *what: Any) -> Classifier:
@@ -158,7 +176,8 @@ def _check_options(args: argparse.Namespace) -> None:
         raise InputError("--data mnist needs --data-dir, the folder with its four idx files")
     if args.data != "mnist" and args.data_dir is not None:
         raise InputError("--data-dir goes with --data mnist; the digits are bundled")
-    files = {"--save": args.save, "--plot": args.plot, "--log": args.log}
+    trace = args.profile if isinstance(args.profile, Path) else None
+    files = {"--save": args.save, "--plot": args.plot, "--log": args.log, "--profile": trace}
     paths = {"--text": args.text, "--resume": args.resume} | files
     for (one, path), (other, same) in itertools.combinations(paths.items(), 2):
         if path and same and path.resolve() == same.resolve():

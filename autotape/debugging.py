@@ -26,7 +26,7 @@ from .batching import Batched
 from .context import using
 from .errors import TapeError
 from .folding import Call, Custom
-from .operator import OPERATORS, Operator, _first_call, on_declared
+from .operator import Operator, _first_call, look, look_away
 from .rows import Rows
 from .tape import Record, inputs_of, operator_of, record_kind
 from .tensor import Tensor, backend_of
@@ -34,7 +34,6 @@ from .walk import around_steps
 
 _debugging: ContextVar[debug | None] = ContextVar("debugging", default=None)
 _contexts = 0  # that are entered, in all threads
-_watched: list[tuple[Any, Any]] = []  # operators, and the forwards they had
 _lock = threading.RLock()
 
 
@@ -46,19 +45,26 @@ class debug(using):
     only of tapes that were opened inside.  Also a decorator.
     """
 
-    __slots__ = ("inside_rule",)
+    __slots__ = ("_looks", "inside_rule")
 
     def __init__(self) -> None:
         super().__init__((_debugging, self), (record_kind, DebugRecord), (around_steps, CheckedSteps))
-        self.inside_rule = False
+        self.inside_rule, self._looks = False, 0  # several threads may enter it
 
     def __enter__(self) -> Any:
+        value = super().__enter__()
         _count(+1)
-        return super().__enter__()
+        self._looks += 1
+        return value
 
     def _leave(self, before: list[Any]) -> None:
         super()._leave(before)
-        _count(-1)
+        self._let_go()
+
+    def _let_go(self) -> None:
+        if self._looks:
+            self._looks -= 1
+            _count(-1)
 
     def _another(self) -> debug:
         return debug()
@@ -70,20 +76,12 @@ def _count(change: int) -> None:
     with _lock:
         before, _contexts = _contexts, _contexts + change
         if not before:
-            on_declared.append(_watch)
-            for op in list(OPERATORS.values()):
-                _watch(op)
+            look(_watched)
         elif not _contexts:
-            on_declared.remove(_watch)
-            while _watched:
-                op, forward = _watched.pop()
-                op.forward = op.namespace["_forward"] = forward
+            look_away(_watched)
 
 
-def _watch(op: Operator) -> None:
-    forward: Any = op.forward
-    _watched.append((op, forward))
-
+def _watched(op: Operator, forward: Any) -> Any:
     @functools.wraps(forward)
     def run(*args: Any, **options: Any) -> Any:
         y = forward(*args, **options)
@@ -92,7 +90,7 @@ def _watch(op: Operator) -> None:
             raise FloatingPointError(f"it made the first {fault}, at {_users_line()}")
         return y
 
-    op.forward = op.namespace["_forward"] = run  # type: ignore[assignment]
+    return run
 
 
 # ---------------------------------------------------------------- what is wrong with an array

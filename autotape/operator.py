@@ -25,7 +25,7 @@ R = TypeVar("R")
 F = TypeVar("F", bound=Callable[..., Any])
 
 OPERATORS: dict[str, Operator] = {}  # "array.tanh" -> what is known of it
-on_declared: list[Callable[[Operator], None]] = []  # called with each operator that is declared from now on (debugging.py)
+_looks: list[Callable[[Operator, Any], Any]] = []  # what is put around every forward, the first innermost
 _building = threading.RLock()
 
 
@@ -69,7 +69,7 @@ def operator(forward: Any = None, /, **declaration: Any) -> Any:
         def _(dy, y): return dy * (1 - y * y)
 
     The forward works on raw arrays of the current backend.  Its parameters without a default are inputs, the others
-    options; `optional=("b",)` makes b=None an input that may be left out, `*xs` any number of inputs.
+    options; `optional=("b",)` makes b=None, wherever it stands, an input that may be left out, `*xs` any number of inputs.
 
     A rule gives the cotangent of an input (`@op.backward("x")`, or `@op.backward` for the only one), or a joint rule
     those of all of them (a tuple, None being zero).  Its parameters name what it needs, which is saved and nothing more:
@@ -105,8 +105,14 @@ class Operator(Declaration):
         self.changed()
         OPERATORS[f"{self.opset}.{self.name}"] = self
         register_operator(numpy, self.front, len(self.inputs))
-        for call in on_declared:
-            call(self)
+        self._plain = self.forward
+        self._put_looks()
+
+    def _put_looks(self) -> None:
+        forward = self._plain
+        for around in _looks:
+            forward = around(self, forward)
+        self.forward = self.namespace["_forward"] = forward
 
     def _stub(self) -> Any:
         """The front end before its first call: a function whose code the first call replaces."""
@@ -124,7 +130,7 @@ class Operator(Declaration):
             self.check_rules()
             self.code = new_code(self)
             self.eager = front_end(self, deferring=False)
-            code = front_end(self, deferring=True) if self.shape_of else self.eager
+            code = front_end(self, deferring=True) if self.fusion else self.eager
             self.front.__defaults__, self.front.__kwdefaults__ = code.__defaults__, code.__kwdefaults__
             self.front.__code__ = code.__code__
 
@@ -149,6 +155,23 @@ class Operator(Declaration):
                 given = f"{describe(raw)} to backend {k.name!r}, whose arrays are of type {k.array.__name__}"
                 raise OperatorError(f"{self.name}: the forward gave {given}")
         return y
+
+
+def look(around: Callable[[Operator, Any], Any]) -> None:
+    """Put around(operator, forward) in the place of every forward, also of operators yet to be declared, until `look_away(around)`."""
+    _change_looks(_looks.append, around)
+
+
+def look_away(around: Callable[[Operator, Any], Any]) -> None:
+    """Take it off, whatever was put around it meanwhile."""
+    _change_looks(_looks.remove, around)
+
+
+def _change_looks(change: Callable[[Any], None], around: Any) -> None:
+    with _building:
+        change(around)
+        for op in list(OPERATORS.values()):
+            op._put_looks()
 
 
 def _first_call(*args: Any, **options: Any) -> Any:

@@ -119,6 +119,9 @@ class recording(using):
 
     def _leave(self, before: list[Any]) -> None:
         super()._leave(before)
+        self._let_go()
+
+    def _let_go(self) -> None:
         if self._opens:
             _live.pop(self._record.serial, None)
 

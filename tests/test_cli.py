@@ -214,6 +214,7 @@ WRONG = {
     "charlm of images": (["train", "charlm", "--text", "README.md", "--data", "digits"], "leave out --data"),
     "a text for images": (["train", "mlp", "--text", "README.md"], "--text goes with charlm; mlp is for images"),
     "no such text": (["train", "charlm", "--text", "{tmp}/none"], "--text {tmp}/none: there is no such file"),
+    "a model for a trace": (["train", "--profile", "mlp"], "--profile: 'mlp' is a model: it stands before --profile"),
     "a diverging rate": (["train", "softmax", "--lr", "1e38"], "try a learning rate below 1e+38"),
 }
 
