@@ -2,7 +2,7 @@
 
 A round calls each contender once, so that whatever else the machine does meets them all alike; the order rotates from round to round,
 and its direction changes after each turn.  A contender's figure is the median of its rounds; a ratio is the median of the ratios within
-a round.  Import this before NumPy: it holds the maths libraries to one thread.
+a round.  Import this before NumPy: it holds the maths libraries to one thread, or to what `--threads` says.
 """
 
 from __future__ import annotations
@@ -21,12 +21,17 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
-os.environ.update(OMP_NUM_THREADS="1", OPENBLAS_NUM_THREADS="1", MKL_NUM_THREADS="1")
+_early = argparse.ArgumentParser(add_help=False, allow_abbrev=False)  # the libraries ask for their threads when they are imported
+_early.add_argument("--threads", type=int, default=1, help="threads of every contender; with more than one a clock times them")
+THREADS: int = _early.parse_known_args()[0].threads
+os.environ.update(dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), str(THREADS)))
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))  # a checkout is measured without being installed
 
-import numpy as np
+import numpy as np  # noqa: E402 - after the threads are set
 
 Call = Callable[[], Any]
+now = time.process_time if THREADS == 1 else time.perf_counter
+SPINNING = 0.25  # seconds for which the threads of a call that has ended may go on taking time, waiting for the next one
 
 
 class Target(NamedTuple):
@@ -39,16 +44,21 @@ class Target(NamedTuple):
 
 
 def options(doc: str | None) -> argparse.Namespace:
-    """The command line that all benches share."""
-    parser = argparse.ArgumentParser(description=(doc or "").split("\n")[0])
-    parser.add_argument("--json", type=Path, metavar="FILE", help="also write every round's figures here")
-    parser.add_argument("--rounds", type=int, help="rounds of the short cases; longer ones take fewer")
-    parser.add_argument("--quick", action="store_true", help="the smallest run, to see that it works; its figures mean nothing")
-    return parser.parse_args()
+    """The command line of a bench that has no options of its own."""
+    return parser(doc).parse_args()
+
+
+def parser(doc: str | None) -> argparse.ArgumentParser:
+    """The options that all benches share."""
+    shared = argparse.ArgumentParser(description=(doc or "").split("\n")[0], parents=[_early], allow_abbrev=False)
+    shared.add_argument("--json", type=Path, metavar="FILE", help="also write every round's figures here")
+    shared.add_argument("--rounds", type=int, help="rounds of the short cases; longer ones take fewer")
+    shared.add_argument("--quick", action="store_true", help="the smallest run, to see that it works; its figures mean nothing")
+    return shared
 
 
 def peers(*names: str) -> dict[str, Any]:
-    """Those of the named libraries that can be imported, each held to one thread."""
+    """Those of the named libraries that can be imported, each held to the number of threads."""
     found = {}
     for name in names:
         try:
@@ -56,7 +66,7 @@ def peers(*names: str) -> dict[str, Any]:
         except ImportError:
             continue
     if "torch" in found:
-        found["torch"].set_num_threads(1)
+        found["torch"].set_num_threads(THREADS)
     if "mygrad" in found:
         found["mygrad"].turn_memory_guarding_off()  # its own advice where speed counts
     if missing := [name for name in names if name not in found]:
@@ -64,34 +74,46 @@ def peers(*names: str) -> dict[str, Any]:
     return found
 
 
-def interleave(calls: Mapping[str, Call], rounds: int, limit: float = 20.0) -> tuple[dict[str, list[float]], dict[str, str]]:
-    """Seconds of processor time of every call by name, round by round; and why those left out were.
+def interleave(
+    calls: Mapping[str, Call], rounds: int, limit: float = 20.0, settled: bool = False
+) -> tuple[dict[str, list[float]], dict[str, str]]:
+    """Seconds of every call by name, round by round; and why those left out were.
 
-    Contenders are held to one thread, so on a quiet machine that is what a clock shows; on a busy one it leaves out what others take.
+    On one thread they are of processor time: on a quiet machine that is what a clock shows; on a busy one it leaves out what others
+    take.  More threads are timed by the clock, each call after the threads of the one before have come to rest.
     Calls that don't count come first: one, and another if it is short.  A contender that runs out of stack or memory there, or takes
     longer than `limit` seconds, is left out.
     What a call returns is dropped inside the timing: taking a graph apart is part of its price.
+    settled: before each call that counts comes one that doesn't.  Where much memory is used, who comes first after another contender
+    otherwise pays, by up to its own time, for the small pages which that one has left and which the system joins to large ones.
     """
     left_out = {name: why for name, call in calls.items() if (why := _trouble(call, limit))}
     names = [name for name in calls if name not in left_out]
-    seconds: dict[str, list[float]] = {name: [] for name in names}
+    taken: dict[str, list[float]] = {name: [] for name in names}
     gc.collect()
     gc.freeze()  # or one contender's collections would walk through the libraries of the others
     for r in range(rounds):
         for name in order(names, r):
             gc.collect()  # nobody pays for another's garbage
-            start = time.process_time()
-            calls[name]()
-            seconds[name].append(time.process_time() - start)
+            if settled:
+                calls[name]()
+            if THREADS > 1:
+                time.sleep(SPINNING)
+            taken[name].append(seconds(calls[name]))
     gc.unfreeze()
-    return seconds, left_out
+    return taken, left_out
+
+
+def seconds(call: Call) -> float:
+    """What one call takes."""
+    start = now()
+    call()
+    return now() - start
 
 
 def _trouble(call: Call, limit: float) -> str:
     try:
-        start = time.process_time()
-        call()
-        if (taken := time.process_time() - start) > limit:
+        if (taken := seconds(call)) > limit:
             return f"takes {taken:.0f} s"
         if taken < 1:
             call()
@@ -117,19 +139,22 @@ class Report:
             "machine": f"{platform.system()} {platform.machine()}, {_processor()}, {os.cpu_count()} cores",
             "versions": {"python": platform.python_version(), "numpy": np.__version__}
             | {name: _version(library) for name, library in libraries.items()},
-            "threads": 1,
+            "date": time.strftime("%Y-%m-%d"),
+            "threads": THREADS,
+            "clock": now.__name__,
             "gc": f"{'on' if gc.isenabled() else 'off'} {gc.get_threshold()}, collected before each call",
         }
         versions = ", ".join(f"{name} {version}" for name, version in self.about["versions"].items())
-        print(f"{self.about['machine']}; {versions}; 1 thread; gc {self.about['gc']}")
+        print(f"{self.about['machine']}; {versions}; {THREADS} thread{'s' * (THREADS > 1)}; gc {self.about['gc']}")
 
     def time(
-        self, title: str, calls: Mapping[str, Call], targets: Sequence[Target] = (), *, rounds: int, unit: str = "ms", count: float = 1
-    ) -> None:
+        self, title: str, calls: Mapping[str, Call], targets: Sequence[Target] = (), *, rounds: int, unit: str = "ms", count: float = 1,
+        settled: bool = False,
+    ) -> None:  # fmt: skip
         """Time the calls and show them in `unit` ("us ...", "ms ...") for each of the `count` things that a call does."""
-        seconds, left_out = interleave(calls, rounds)
+        taken, left_out = interleave(calls, rounds, settled=settled)
         scale = {"us": 1e6, "ms": 1e3}[unit.split()[0]] / count
-        self.show(title, unit, {name: [s * scale for s in values] for name, values in seconds.items()}, targets, left_out)
+        self.show(title, unit, {name: [float(f"{s * scale:.5g}") for s in values] for name, values in taken.items()}, targets, left_out)
 
     def show(
         self,
@@ -153,9 +178,10 @@ class Report:
         self.tables.append({"title": title, "unit": unit, "values": values, "left out": dict(left_out), "targets": results})
 
     def close(self) -> None:
-        """Write the JSON file."""
+        """Write the JSON file, a line a table."""
         if self.file:
-            self.file.write_text(json.dumps(self.about | {"tables": self.tables}, indent=1) + "\n")
+            tables = ",\n".join(map(json.dumps, self.tables))
+            self.file.write_text(f'{json.dumps(self.about)[:-1]}, "tables": [\n{tables}\n]}}\n')
 
 
 def quartiles(values: Sequence[float]) -> tuple[float, float, float]:
@@ -195,12 +221,14 @@ def resident(field: str, status: str | None = None) -> float | None:
 
 
 def _processor() -> str:
-    """The processor's name, from Linux where it is, since platform.processor() is empty there."""
+    """The processor's name and widest vectors, from Linux where it is, since platform.processor() is empty there."""
     try:
-        lines = Path("/proc/cpuinfo").read_text().splitlines()
+        text = Path("/proc/cpuinfo").read_text()
     except OSError:
         return platform.processor() or "unknown processor"
-    return next((line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")), "unknown processor")
+    names = (line.split(":", 1)[1].strip() for line in text.splitlines() if line.startswith("model name"))
+    vectors = next((f" ({name})" for name in ("avx512f", "avx2") if f" {name} " in text), "")
+    return next(names, "unknown processor") + vectors
 
 
 def _version(library: Any) -> str:

@@ -7,6 +7,7 @@ compared before anything is timed.
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 import harness
@@ -14,19 +15,20 @@ import numpy as np
 from harness import Report, Target
 
 import autotape as at
-from autotape import math_mode
+from autotape import backend, math_mode
 from autotape.opsets import v20 as ops
 
 BATCH, RATE = 64, 0.01
 SHAPES = ((20, 1, 5, 5), (20, 1, 1), (50, 20, 5, 5), (50, 1, 1), (800, 500), (500,), (500, 10), (10,))
 FAN_IN = (25, 25, 500, 500, 800, 800, 500, 500)
+FORMATS = {"torch": "contiguous_format", "torch, channels_last": "channels_last"}
 
 
 class Autotape:
-    """Autotape on its numpy backend, in one math mode."""
+    """Autotape on one backend, in one math mode."""
 
-    def __init__(self, mode: str, parameters: list[np.ndarray], x: np.ndarray, labels: np.ndarray):
-        self.mode, self.parameters, self.x, self.labels = mode, parameters, x, labels
+    def __init__(self, name: str, mode: str, parameters: list[np.ndarray], x: np.ndarray, labels: np.ndarray):
+        self.backend, self.mode, self.parameters, self.x, self.labels = name, mode, parameters, x, labels
         self.tensors = [at.asarray(p) for p in parameters]  # the same memory: for inference, where only Tensors can fuse
         self.value_and_grad = at.value_and_grad(lambda p: ops.nll(self.scores(p), labels))
 
@@ -36,7 +38,7 @@ class Autotape:
         return ops.relu(ops.mat(h) @ p[4] + p[5]) @ p[6] + p[7]
 
     def gradients(self) -> tuple[float, list[np.ndarray]]:
-        with math_mode.use(self.mode):
+        with backend.use(self.backend), math_mode.use(self.mode):
             return self.value_and_grad(self.parameters)
 
     def step(self) -> float:
@@ -46,17 +48,18 @@ class Autotape:
         return float(loss)
 
     def infer(self) -> np.ndarray:
-        with math_mode.use(self.mode):
+        with backend.use(self.backend), math_mode.use(self.mode):
             return self.scores(self.tensors).numpy()
 
 
 class Torch:
-    """PyTorch, eager, channels first."""
+    """PyTorch, eager, in one memory format."""
 
-    def __init__(self, torch: Any, parameters: list[np.ndarray], x: np.ndarray, labels: np.ndarray):
-        self.torch, self.x, self.labels = torch, torch.from_numpy(x), torch.from_numpy(labels)
+    def __init__(self, torch: Any, memory_format: str, parameters: list[np.ndarray], x: np.ndarray, labels: np.ndarray):
+        laid = functools.partial(torch.Tensor.to, memory_format=getattr(torch, memory_format))
+        self.torch, self.x, self.labels = torch, laid(torch.from_numpy(x)), torch.from_numpy(labels)
         p = [torch.from_numpy(p.reshape(-1) if p.ndim == 3 else p.T.copy() if p.ndim == 2 else p) for p in parameters]  # its own layouts
-        self.parameters = [t.requires_grad_() for t in p]
+        self.parameters = [(laid(t) if t.ndim == 4 else t).requires_grad_() for t in p]
         self.sgd = torch.optim.SGD(self.parameters, lr=RATE)
 
     def scores(self) -> Any:
@@ -122,16 +125,21 @@ def contenders(peers: dict[str, Any]) -> dict[str, Any]:
     p = [rng.uniform(-1, 1, s).astype("f4") / np.float32(n**0.5) for s, n in zip(SHAPES, FAN_IN, strict=True)]
     x, labels = rng.uniform(0, 1, (BATCH, 1, 28, 28)).astype("f4"), rng.integers(0, 10, BATCH)
 
-    def made(kind: Any, first: Any) -> Any:
-        return kind(first, [a.copy() for a in p], x, labels)
+    def made(kind: Any, *first: Any) -> Any:
+        return kind(*first, [a.copy() for a in p], x, labels)
 
-    found = {"autotape": made(Autotape, "default"), "autotape, pedantic": made(Autotape, "pedantic")}
-    return found | {name: made({"torch": Torch, "mygrad": MyGrad}[name], peer) for name, peer in peers.items()}
+    found = {}
+    for name in ("numpy", "onednn"):
+        if backend.available()[name] is None:
+            found |= {name: made(Autotape, name, "default"), f"{name}, pedantic": made(Autotape, name, "pedantic")}
+    for name, peer in peers.items():
+        found |= {"mygrad": made(MyGrad, peer)} if name == "mygrad" else {n: made(Torch, peer, f) for n, f in FORMATS.items()}
+    return found
 
 
 def agree(nets: dict[str, Any]) -> None:
     """Raise if losses or gradients differ by more than 1e-4 of the largest gradient of that parameter."""
-    loss, gradients = nets["autotape"].gradients()
+    loss, gradients = nets["numpy"].gradients()
     for name, net in nets.items():
         its_loss, its_gradients = net.gradients()
         np.testing.assert_allclose(its_loss, loss, rtol=1e-4, err_msg=f"loss of {name}")
@@ -147,9 +155,11 @@ def main() -> None:
     nets = contenders(peers)
     agree(nets)
     rounds = 2 if args.quick else args.rounds or 31
-    targets = [Target("autotape", "torch", 1.50), Target("autotape", "mygrad", 0.45), Target("autotape", "autotape, pedantic")]
+    also = [Target(name, f"{name}, pedantic") for name in nets if f"{name}, pedantic" in nets]
+    also += [Target("onednn", peer) for peer in FORMATS if "onednn" in nets]
+    targets = [Target("numpy", "torch", 1.50), Target("numpy", "mygrad", 0.45), *also]
     report.time("forward, backward and SGD", {name: net.step for name, net in nets.items()}, targets, rounds=rounds)
-    targets = [Target("autotape", peer) for peer in ("torch", "mygrad", "autotape, pedantic")]
+    targets = [Target("numpy", "torch"), Target("numpy", "mygrad"), *also]
     report.time("inference", {name: net.infer for name, net in nets.items()}, targets, rounds=rounds)
     report.close()
 
