@@ -24,7 +24,6 @@ from .numpy_protocol import numpy_function
 from .operator import operator
 from .opsets import array as _array  # noqa: F401  attaches operators and methods to Tensor and Param
 from .param import Param
-from .profiling import profile
 from .tape import no_grad, training
 from .tensor import Tensor, array, asarray, from_dlpack
 from .transforms import elementwise_grad, grad, stop_gradient, value_and_grad, vjp
@@ -33,18 +32,21 @@ from .vector import flatten
 if _typing.TYPE_CHECKING:
     from . import io as io
     from .io import load, save
+    from .profiling import profile
+
+_LATER = {"io": ".io", "load": ".io", "save": ".io", "profile": ".profiling"}
 
 
 def __getattr__(name: str) -> _typing.Any:
-    """at.save, at.load and at.io, imported when asked for: with what they need they would be a tenth of this import."""
-    if name not in ("io", "load", "save"):
+    """What is imported when it is asked for: files and profiles, which with what they need would be a sixth of this import."""
+    if name not in _LATER:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    module = _importlib.import_module(".io", __name__)
+    module = _importlib.import_module(_LATER[name], __name__)
     return module if name == "io" else getattr(module, name)
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), "io", "load", "save"})
+    return sorted({*globals(), *_LATER})
 
 
 __version__ = "0.1.0"

@@ -35,7 +35,7 @@ class NullKernels(NumpyKernels):
         super().__init__()
         self.conv = self.conv_bias_act = lambda *_: Y
         self.matmul = self.matmul_bias_act = lambda *_: PRODUCT
-        self.add = self.maximum = lambda a, _: a
+        self.add, self.relu = lambda a, _: a, lambda x: x
 
 
 def recorded(body: Callable[..., Any], mode: str, n: int, *inputs: np.ndarray) -> harness.Call:
