@@ -463,7 +463,8 @@ def test_log_csv(tmp_path):
     assert list(rows[0]) == ["step", "epoch", "loss", "lr", "norm, squared"]
     assert [float(r["loss"]) for r in rows] == losses and [r["step"] for r in rows] == ["1", "2", "3", "4"]
     assert float(rows[-1]["norm, squared"]) == run.params @ run.params
-    assert (tmp_path / "epochs.csv").read_text() == f"step,epoch,loss,lr\n4,1,{sum(losses) / 4},0.1\n"
+    (mean,) = csv.DictReader((tmp_path / "epochs.csv").read_text().splitlines())
+    assert float(mean.pop("loss")) == pytest.approx(sum(losses) / 4, rel=1e-15) and mean == {"step": "4", "epoch": "1", "lr": "0.1"}
     list(train(error, data(), params=np.zeros(3), callbacks=[LogCSV(path)]))
     assert path.read_text().startswith("step,epoch,loss,lr\n1,1,")  # a new training, a new file
 
