@@ -38,7 +38,7 @@ _LATER = {"io": ".io", "load": ".io", "save": ".io", "profile": ".profiling"}
 
 
 def __getattr__(name: str) -> _typing.Any:
-    """What is imported when it is asked for: files and profiles, which with what they need would be a sixth of this import."""
+    """What is imported when it is asked for: files and profiles, which with what they need would be a fifth of this import."""
     if name not in _LATER:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     module = _importlib.import_module(_LATER[name], __name__)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import importlib.metadata
 import inspect
+import os
 import subprocess
 import sys
 import threading
@@ -220,6 +221,17 @@ def test_importing_autotape_asks_for_no_entry_points_and_imports_no_other_backen
         "assert not [n for n in sys.modules if 'onednn' in n or 'cuda' in n or 'cudnn' in n or n == 'torch']"
     )
     subprocess.run([sys.executable, "-c", code], check=True, cwd=Path(at.__file__).parents[1])
+
+
+def test_an_installed_onednn_can_be_used():
+    """Else the tests of that backend would all be skipped, and nobody would know."""
+    try:
+        importlib.metadata.version("onednn-cpu-iomp")
+    except importlib.metadata.PackageNotFoundError:
+        pytest.skip("onednn-cpu-iomp is not installed")
+    if "AUTOTAPE_DNNL" in os.environ:
+        pytest.skip("AUTOTAPE_DNNL names another library")
+    assert backend.available()["onednn"] is None
 
 
 # ---------------------------------------------------------------- arrays that belong elsewhere

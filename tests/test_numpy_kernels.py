@@ -258,7 +258,7 @@ def test_the_cache_of_scalars_is_bounded_and_safe_among_threads():
 def test_making_copying_and_reshaping_are_numpys(shape, layout, seed):
     x = laid_out(numbers(np.random.default_rng(seed), shape, np.float32), layout)
     same(K.copy(x), x)
-    assert K.copy(x).flags.owndata and K.copy(x).flags.writeable
+    assert K.copy(x).flags.owndata and K.copy(x).flags.writeable and K.copy(x).strides == x.copy("K").strides
     same(K.zeros(shape, np.float16), np.zeros(shape, np.float16))
     same(K.ones(shape, np.int32), np.ones(shape, np.int32))
     same(K.full(shape, 7, np.float32), np.full(shape, 7, np.float32))
