@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import importlib
 import threading
+from collections.abc import Callable
 from contextvars import ContextVar
 from typing import Any
 
@@ -25,8 +26,10 @@ from .errors import BackendError
 _sources: dict[str, Any] = {
     "numpy": "autotape.backends.numpy_backend:NumpyKernels",
     "onednn": "autotape.backends.onednn_backend:OneDNNKernels",
+    "pycuda": "autotape.backends.pycuda_backend:PycudaKernels",
 }
 _loaded: dict[str, Kernels] = {}
+_listeners: list[Callable[[], None]] = []
 _lock = threading.RLock()
 _override: ContextVar[Kernels | None] = ContextVar("backend", default=None)
 FASTEST_FIRST = ("onednn", "numpy")  # what "auto" tries, in this order
@@ -97,12 +100,24 @@ def load(name: str) -> Kernels:
             table = _class(name)()
             table.math_mode = math_mode.get
             _loaded[name] = _complete(table)
+            if table.compiles:
+                _announce()
         return _loaded[name]
 
 
 def loaded() -> list[Kernels]:
     """The tables of the backends that were used so far."""
     return list(_loaded.values())
+
+
+def when_compiling(call: Callable[[], None]) -> None:
+    """Call this once, when the first backend is loaded that compiles elementwise rules."""
+    _listeners.append(call)
+
+
+def _announce() -> None:
+    while _listeners:
+        _listeners.pop()()
 
 
 def _why_not(name: str) -> str | None:

@@ -104,8 +104,10 @@ class BatchedKernels:
 
     def __init__(self, base: Kernels) -> None:
         self.base, self.name = base, f"batched {base.name}"
+        self.has_threads, self.compiles, self.math_mode = base.has_threads, False, base.math_mode
+        self.account, self.synchronize = base.account, base.synchronize
         for name in (*Kernels.__annotations__, *(n for n in vars(Kernels) if not n.startswith("_"))):
-            if name not in ("name", "array") and not hasattr(type(self), name):
+            if not hasattr(self, name):
                 setattr(self, name, functools.partial(self._run, name, BATCHED.get(name)))
 
     def _run(self, name: str, form: Callable[..., Array | None] | None, *args: Any, **named: Any) -> Any:
@@ -169,7 +171,7 @@ class BatchedKernels:
     def uniform(self, seed: int, shape: Shape, dtype: Any) -> Batched:
         return Batched(self.base.uniform(seed, shape, dtype), self, None)
 
-    def compile_elementwise(self, rule: Callable[..., Any]) -> Callable[..., Any]:
+    def compile_elementwise(self, rule: Callable[..., Any], use: Callable[[Any], Any]) -> Callable[..., Any]:
         return rule
 
     # -- bringing arguments to one form

@@ -1,7 +1,8 @@
-"""The command line: `autotape train lenet` trains a network, `autotape backends` lists the backends,
-`autotape numpy` NumPy's functions, `autotape opsets` those of the opsets.
+"""The command line: `autotape train lenet` trains a network, `autotape backends` lists the backends and compiles CUDA kernels,
+`autotape numpy` lists NumPy's functions, `autotape opsets` those of the opsets.
 
-What a user got wrong becomes one line on standard error and exit code 2, a warning one line; Ctrl-C gives 130.
+What a user got wrong becomes one line on standard error and exit code 2, a warning one line; Ctrl-C gives 130, CUDA kernels that
+can't be compiled give 1.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ import argparse
 import itertools
 import math
 import os
+import re
 import sys
 import warnings
 from collections.abc import Callable, Sequence
@@ -62,6 +64,13 @@ def positive(text: str) -> float:
     return value
 
 
+def architecture(text: str) -> str:
+    """A type for argparse: sm_ and the two parts of a compute capability."""
+    if not re.fullmatch(r"sm_\d{2,3}", text):
+        raise argparse.ArgumentTypeError(f"{text!r} is no architecture such as sm_90")
+    return text
+
+
 def trace_file(text: str) -> Path:
     """A type for argparse: the file of --profile, which would take a model behind it for one."""
     if text in MODELS:
@@ -76,6 +85,10 @@ def parser() -> Parser:
     commands = top.add_subparsers(metavar="command", required=True)
     _add_train(commands.add_parser("train", help="train a network and test it after each epoch", allow_abbrev=False))
     listing = commands.add_parser("backends", help="list the backends, and why those that can't be used here can't")
+    listing.add_argument("--build", action="store_true", help="compile the pycuda backend's kernels ahead of their use")
+    listing.add_argument(
+        "--arch", type=architecture, action="append", metavar="sm_90", help="for this GPU, may be repeated (default: those of this machine)"
+    )
     listing.set_defaults(run=list_backends)
     accounts = commands.add_parser("numpy", help="say of every NumPy function whether it differentiates, as docs/numpy.md does")
     accounts.set_defaults(run=lambda args: print(numpy_accounts.page(), end=""))
@@ -112,12 +125,40 @@ def _add_train(command: argparse.ArgumentParser) -> None:
     command.set_defaults(run=train)
 
 
-def list_backends(args: argparse.Namespace) -> None:
-    """Print each backend and, where it can't be used, why."""
+def list_backends(args: argparse.Namespace) -> int:
+    """Print each backend and, where it can't be used, why; or compile what `--build` asks for."""
+    if args.build:
+        return build_kernels(args.arch)
+    if args.arch:
+        raise InputError("--arch goes with --build")
     reasons = backend.available()
     width = max(map(len, reasons))
     for name, reason in reasons.items():
         print(f"{name:{width}}  {'available' if reason is None else f'not available: {reason}'}")
+        if name == "pycuda" and reason is None:
+            from .backends.pycuda_backend.compilation.compiler import compiler
+
+            print(f"{'':{width}}  CUDA kernels are compiled by {compiler() or 'nothing here: `autotape backends --build` says why'}")
+    return 0
+
+
+def build_kernels(archs: list[str] | None) -> int:
+    """Compile the pycuda backend's kernels into its cache on disk: a line a unit and a total.  1 if they can't be compiled."""
+    from .backends.pycuda_backend.compilation import build, cache, compiler, discovery
+
+    if not (archs := archs or build.architectures_here()):
+        raise InputError("--build: there is no CUDA device here whose kernels these would be; name one by --arch sm_90")
+    count = size = 0
+    try:
+        print(f"{discovery.find()} compiles for {', '.join(archs)}", flush=True)
+        for unit in build.build(archs):
+            print(f"{unit.name:16} {len(unit.binaries):4} binaries, {sum(map(len, unit.binaries)) / 1e3:8.1f} kB", flush=True)
+            count, size = count + len(unit.binaries), size + sum(map(len, unit.binaries))
+    except (compiler.NoCompiler, compiler.CompileError) as e:
+        print(f"autotape: error: {e}", file=sys.stderr)
+        return 1
+    print(f"{count} binaries, {size / 1e6:.1f} MB, are in {cache.folder()}")
+    return 0
 
 
 def train(args: argparse.Namespace) -> None:
@@ -227,7 +268,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         with warnings.catch_warnings():
             warnings.showwarning = _show_warning
-            args.run(args)
+            code: int = args.run(args) or 0
+            return code
     except KeyboardInterrupt:
         print("autotape: interrupted", file=sys.stderr)
         return 130
@@ -237,4 +279,3 @@ def main(argv: Sequence[str] | None = None) -> int:
     except (InputError, OSError, ImportError, BackendError, FloatingPointError) as e:
         print(f"autotape: error: {e}", file=sys.stderr)
         return 2
-    return 0

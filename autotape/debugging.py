@@ -29,7 +29,7 @@ from .folding import Call, Custom
 from .operator import Operator, _first_call, look, look_away
 from .rows import Rows
 from .tape import Record, inputs_of, operator_of, record_kind
-from .tensor import Tensor, backend_of
+from .tensor import Tensor, backend_of, kind_of
 from .walk import around_steps
 
 _debugging: ContextVar[debug | None] = ContextVar("debugging", default=None)
@@ -106,12 +106,12 @@ def _made(inputs: Iterable[Any], results: Iterable[Any]) -> str:
 
 def _fault(x: Any) -> int:
     """The place in _FAULTS of the worst that an array, a number, or several in a tree, hold."""
-    return max((2 if np.isnan(v).any() else int(np.isinf(v).any()) for v in _arrays(x) if v.dtype.kind in "fc"), default=0)
+    return max((2 if np.isnan(v).any() else int(np.isinf(v).any()) for v in _arrays(x) if kind_of(v.dtype) in "fc"), default=0)
 
 
 def _checksum(x: Any) -> int:
     """Of an array, or of all in a tree or in a call's arguments and closure."""
-    return zlib.crc32(b"".join(v.tobytes() for v in _arrays(x) if v.dtype.kind in "biufc"))
+    return zlib.crc32(b"".join(v.tobytes() for v in _arrays(x) if kind_of(v.dtype) in "biufc"))
 
 
 def _arrays(x: Any) -> Iterator[Any]:

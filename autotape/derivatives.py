@@ -18,7 +18,7 @@ from .backends.kernels import Array
 from .batching import Batched, NeedsValues, batched
 from .level import Level
 from .tape import Record
-from .tensor import Tensor, backend_of, constant, describe
+from .tensor import Tensor, backend_of, constant, describe, kind_of
 from .transforms import OfArguments, grad, run_vjp, vjp
 from .walk import walk_raw, walk_traced
 
@@ -58,8 +58,8 @@ def _check_direction(name: str, x: Any, v: Any) -> None:
 
 def _kind(x: Any) -> str:
     """The kind of an array's or number's dtype, "f" for floats; "" for what is neither."""
-    kind: str = np.dtype(type(x)).kind if type(x) in (bool, int, float, complex) else getattr(getattr(x, "dtype", None), "kind", "")
-    return kind
+    dtype = np.dtype(type(x)) if type(x) in (bool, int, float, complex) else getattr(x, "dtype", None)
+    return kind_of(dtype) if isinstance(dtype, np.dtype) else ""
 
 
 def _zero(x: Any) -> Any:

@@ -134,7 +134,7 @@ def wrap(op: Declaration) -> Iterable[str]:
     if op.elementwise and (rest := op.inputs[1:]):
         first = op.inputs[0]
         same = " and ".join(f"(_s_{first} is _s_{n} or _s_{first} == _s_{n})" for n in rest)
-        yield f"_s = _s_{first} if {same} else {op.outputs[0]}.shape"
+        yield f"_s = _s_{first} if (_even := {same}) else {op.outputs[0]}.shape"
     for r in op.outputs:
         shape = f"_s_{r}" if not op.elementwise else "_s" if len(op.inputs) > 1 else f"_s_{op.inputs[0]}"
         constant = "" if op.rules and len(op.results) == 1 else f"; _r_{r}._id = -1"
@@ -219,7 +219,7 @@ def fit(op: Declaration) -> str:
         shapes, arrays = ", ".join(f"_s_{n}" for n in ruled), ", ".join(f"_d_{n}" for n in ruled)
         return f"None if {' and '.join(f'({s})' for s in same) or True} else _mixed(({shapes},), ({arrays},))"
     if op.elementwise:
-        same.insert(0, f"_s is _s_{op.inputs[0]}")
+        same.insert(0, "_even")  # not by identity of shapes: a backend may give a result the tuple of an input
     each = "".join(f"(_s_{n}, _d_{n}.dtype), " for n in ruled)
     return f"None if {' and '.join(same) or True} else ({each})"
 

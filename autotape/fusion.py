@@ -27,7 +27,7 @@ from .errors import TapeError
 from .math_mode import get as math_mode
 from .references import ALONE, LISTED
 from .tape import Record, Settings, current, home, is_ours, no_grad, recording
-from .tensor import Tensor, backend_of, constant
+from .tensor import Tensor, backend_of, constant, kind_of
 
 Test = Callable[[Shape, Shape], bool]
 Worth = Callable[[Shape, Shape], int]
@@ -91,7 +91,7 @@ class Plan:
         self.biases: set[Shape] = set()
         self.options = options  # of the fused operator, behind the activation and the residual
         self.worth = worth  # as many elements may be copied for a chain
-        self.pays = dtype.kind == "f"  # integers have other activations.  False once a chain had to be computed again
+        self.pays = kind_of(dtype) == "f"  # integers have other activations.  False once a chain had to be computed again
         self.unused = 0  # values, one after the other, that were not fused; and calls that were not deferred since
 
     def is_bias(self, shape: Shape) -> bool:

@@ -100,6 +100,8 @@ def own(a: Any) -> Any:
     if isinstance(a, Param):
         return watch(a)
     k = kernels()
+    if isinstance(a, np.ndarray) and k.array is not np.ndarray and (raw := k.adopt(a)) is not None:
+        return constant(raw)  # brought over, and so a copy
     return constant(k.copy(a)) if type(a) is k.array else a
 
 

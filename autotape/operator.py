@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import threading
 from collections.abc import Callable
 from types import FunctionType
@@ -26,6 +27,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 OPERATORS: dict[str, Operator] = {}  # "array.tanh" -> what is known of it
 _looks: list[Callable[[Operator, Any], Any]] = []  # what is put around every forward, the first innermost
+_compiling = False  # whether a backend is loaded that compiles elementwise rules
 _building = threading.RLock()
 
 
@@ -109,10 +111,24 @@ class Operator(Declaration):
         self._put_looks()
 
     def _put_looks(self) -> None:
-        forward = self._plain
+        forward = self._compiled if _compiling and self.elementwise else self._plain
         for around in _looks:
             forward = around(self, forward)
         self.forward = self.namespace["_forward"] = forward
+
+    @functools.cached_property
+    def _compiled(self) -> Any:
+        """The forward as one launch, on backends that compile rules."""
+        forward = self._plain
+        made: dict[Any, Any] = {}
+
+        def run(*args: Any, **options: Any) -> Any:
+            k = backend.kernels()
+            if (compiled := made.get(k)) is None:
+                compiled = made[k] = k.compile_elementwise(forward, backend.use_kernels)
+            return compiled(*args, **options)
+
+        return functools.wraps(forward)(run)
 
     def _stub(self) -> Any:
         """The front end before its first call: a function whose code the first call replaces."""
@@ -142,7 +158,7 @@ class Operator(Declaration):
         """The function that runs the rules on an entry of a tape: on raw arrays of the current backend, or on Tensors."""
         rules = self.rules
         if self.elementwise and not traced:
-            rules = {key: backend.kernels().compile_elementwise(rule) for key, rule in rules.items()}
+            rules = {key: backend.kernels().compile_elementwise(rule, backend.use_kernels) for key, rule in rules.items()}
         return step_function(self, rules, traced)
 
 
@@ -172,6 +188,14 @@ def _change_looks(change: Callable[[Any], None], around: Any) -> None:
         change(around)
         for op in list(OPERATORS.values()):
             op._put_looks()
+
+
+def _compile(compiling: bool) -> None:
+    global _compiling
+    _compiling = compiling
+
+
+backend.when_compiling(lambda: _change_looks(_compile, True))
 
 
 def _first_call(*args: Any, **options: Any) -> Any:

@@ -14,7 +14,7 @@ from .backends.kernels import Array, Shape
 from .errors import TapeError
 from .numpy_protocol import dispatch_function, dispatch_ufunc
 from .tape import Record, active
-from .tensor import Tensor, adopt, backend_of, constant, describe, leaf, refuse_tracked
+from .tensor import Tensor, adopt, backend_of, constant, describe, kind_of, leaf, refuse_tracked
 
 P = TypeVar("P", bound="Param")
 
@@ -34,7 +34,7 @@ class Param:
         """A copy of value, on the current backend.  Raises TypeError unless it is an array (or number) of floats."""
         k = backend.kernels()
         self._value = k.copy(_raw(value, k))
-        if self.dtype.kind not in "fc":
+        if kind_of(self.dtype) not in "fc":
             raise TypeError(f"a Param holds floats, not {describe(self._value)}")
         self._version = 0
         self._watchers: weakref.WeakValueDictionary[int, Record] = weakref.WeakValueDictionary()

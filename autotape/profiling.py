@@ -38,7 +38,7 @@ class profile(using):
     """`with profile() as p:` what operators run in this thread or task is counted and timed; print(p) shows it.
 
     It may be entered again, and adds up; as a decorator every call adds to it.  Profiles nest: the outer one sees
-    what the inner one does.  Kernels that only start their work, as on a GPU, are timed until they return.
+    what the inner one does.  Where kernels only start their work, as on a GPU, each is waited for, so that its time is its own.
     """
 
     __slots__ = ("_book", "_since")
@@ -148,6 +148,7 @@ class Run:
         return self
 
     def __exit__(self, *_: Any) -> None:
+        kernels().synchronize()
         ns = clock() - self.start
         _here.run = None
         self.outside = ns - self.in_kernels
@@ -215,7 +216,7 @@ def _timed_forward(op: Operator, forward: Any) -> Any:
 
 # Kernels, but for those that only say something
 _KERNELS = [n for n, kind in Kernels.__annotations__.items() if kind in ("Unary", "Binary")]
-_KERNELS += [n for n in vars(Kernels) if not n.startswith("_") and n not in ("account", "scalar", "compile_elementwise")]
+_KERNELS += [n for n in vars(Kernels) if not n.startswith("_") and n not in ("account", "synchronize", "scalar", "compile_elementwise")]
 _MOVES = ("adopt", "to_numpy")  # which have nothing to do where the backend's arrays are NumPy's
 _VIEWS = ("reshape", "transpose", "broadcast_to")
 
@@ -240,6 +241,7 @@ def _timed(table: Any, name: str, kernel: Callable[..., Any]) -> Callable[..., A
         _here.is_in_kernel, y, start = True, None, clock()
         try:
             y = kernel(*args, **named)
+            table.synchronize()
         finally:
             ns = clock() - start
             _here.is_in_kernel = False

@@ -200,15 +200,17 @@ def asarray(x: Any, dtype: Any = None) -> Tensor:
         refuse_tracked(x, "asarray(t)")
         x = x._array
     k = backend.kernels()
-    if hasattr(x, "__array__") and not isinstance(x, k.array):  # a Param, another library's array
-        x = np.asarray(x)
+    if hasattr(x, "__array__") and not isinstance(x, (k.array, np.ndarray)) and not hasattr(x, "__cuda_array_interface__"):
+        x = np.asarray(x)  # a Param, another library's array in main memory
     raw = adopt(x, k)
     return constant(raw if dtype is None else k.astype(raw, np.dtype(dtype)))
 
 
 def from_dlpack(x: Any) -> Tensor:
-    """A constant Tensor that shares memory with an array of another library in main memory (torch.Tensor ...), by DLPack."""
-    return constant(adopt(np.from_dlpack(x), backend.kernels()))
+    """A constant Tensor that shares memory with an array of another library (torch.Tensor ...), by DLPack: in main memory on the backends
+    whose arrays are NumPy's, on the device on theirs."""
+    k = backend.kernels()
+    return constant(raw if (raw := k.adopt(x)) is not None else adopt(np.from_dlpack(x), k))
 
 
 def _exported(raw: Array) -> Any:
@@ -234,6 +236,11 @@ def backend_of(raw: Array) -> Any:
     """The kernels that work on this array: the current ones, or else those of the loaded backend it belongs to."""
     k = backend.kernels()
     return k if isinstance(raw, (k.array, np.generic)) else next(b for b in backend.loaded() if isinstance(raw, b.array))
+
+
+def kind_of(dtype: np.dtype[Any]) -> str:
+    """A dtype's kind as NumPy has it; and "f" for bfloat16, of which NumPy knows nothing."""
+    return "f" if dtype.kind == "V" and dtype.name == "bfloat16" else dtype.kind
 
 
 def describe(x: Any) -> str:

@@ -21,9 +21,9 @@ def flatten(x: Any) -> tuple[Any, Callable[[Any], Any]]:
         result = scipy.optimize.minimize(at.value_and_grad(lambda v: loss(unflatten(v))), v, jac=True)
         params = unflatten(result.x)
 
-    Both ways are differentiable.  The vector has the dtype to which the leaves promote; back, each leaf has its own again.
-    What grad differentiates is in it, an int as a float too; other leaves come back as they are.  Raises ValueError for a
-    vector of another length, TypeError for integer arrays.
+    Both ways are differentiable.  The vector has the dtype to which the leaves promote, and is NumPy's where they are, or are
+    numbers; back, each leaf has its own type again.  What grad differentiates is in it, an int as a float too; other leaves come
+    back as they are.  Raises ValueError for a vector of another length, TypeError for integer arrays.
     """
     leaves, build = tree.flatten(tree.map(lambda leaf: leaf, x))  # containers of its own, whatever becomes of x's
     places = [i for i, leaf in enumerate(leaves) if is_variable(leaf, "flatten")]
@@ -46,7 +46,10 @@ def flatten(x: Any) -> tuple[Any, Callable[[Any], Any]]:
         return build(new)
 
     v: Any = np.concatenate([p.reshape(-1) for p in parts]) if parts else constant(k.zeros((0,), np.float64))
-    return (v if any(isinstance(leaf, (Tensor, Param)) for leaf in leaves) else plain_like(k.copy(v._array), v._array, k)), unflatten
+    if any(isinstance(leaf, (Tensor, Param)) for leaf in leaves):
+        return v, unflatten
+    like = next((leaf for leaf in leaves if isinstance(leaf, k.array)), None)
+    return plain_like(k.copy(v._array), like, k), unflatten
 
 
 def _as_tensor(x: Any, k: Any) -> Tensor:

@@ -69,11 +69,15 @@ class Kernels(Protocol):
     name: str  # as in backend.set(name)
     array: type  # the array type
     has_threads: bool  # whether its kernels bring threads of their own, beside which BLAS's would be in the way
+    compiles: bool  # whether compile_elementwise makes one kernel of a rule; else it gives the rule itself
     math_mode: Callable[[], str]  # the mode in force where a kernel runs ("pedantic", "default" or "fast"): the engine sets it
 
     def account(self) -> tuple[str, str]:
         """Of the last kernel that this thread ran since it asked before: what it ran on, and why it was left to something slower, "" if
         it was not."""
+
+    def synchronize(self) -> None:
+        """Wait until all work that this backend's kernels have started is done; nothing where they return with their work done."""
 
     # -- in and out
     def adopt(self, x: Any) -> Array | None:
@@ -198,10 +202,11 @@ class Kernels(Protocol):
         """dy * y * (1 - y)."""
 
     def where(self, mask: Array, a: Array, b: Array) -> Array: ...
-    def compile_elementwise(self, rule: Callable[..., Any]) -> Callable[..., Any]:
+    def compile_elementwise(self, rule: Callable[..., Any], use: Callable[[Any], Any]) -> Callable[..., Any]:
         """A forward or backward rule made of elementwise operators, as one callable on raw arrays.
 
-        NumPy gives the rule itself; a GPU backend runs it once on symbols and compiles one kernel.
+        NumPy gives the rule itself; a GPU backend runs it once on symbols, `with use(table)` making their kernels the current ones,
+        and compiles one kernel.
         """
 
     # -- reductions: axis is None (all), an int or a tuple of distinct ints; keepdims keeps reduced axes as 1
@@ -371,8 +376,8 @@ class Kernels(Protocol):
     def recurrence(
         self, x: Array, w: Array, state: Array, cell: str, sizes: Shape, reverse: bool, skip: bool, keep: bool
     ) -> tuple[Array, Array, Array, Array]:
-        """y (rows, hidden), the last state of each sequence, and two arrays that recurrence_grads needs, whose shapes and dtypes are
-        the backend's affair: empty unless `keep`."""
+        """y (rows, hidden), the last state of each sequence, and two arrays that recurrence_grads needs, whose shapes, dtypes and
+        contents are the backend's affair (it may use them as scratch): empty unless `keep`."""
 
     def recurrence_grads(
         self, dy: Array, dfinal: Array, x: Array, w: Array, state: Array, y: Array, gates: Array, inner: Array,

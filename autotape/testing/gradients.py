@@ -57,8 +57,9 @@ def check_grads(
     and from the second order on the jvp of gradients.
 
     Each gradient must have its argument's shape and dtype (as its rule gave it), be linear in the cotangent, the same when
-    computed again, writable, and share memory with no argument, cotangent or other gradient; arguments and cotangents must
-    be left as they were.  A jvp must have its result's shape and dtype and be linear and repeatable, too.
+    computed again (in pedantic math mode, if not in another), writable, and share memory with no argument, cotangent or other
+    gradient; arguments and cotangents must be left as they were.  A jvp must have its result's shape and dtype and be linear
+    and repeatable, too.
 
     rtol is a number, or a table {dtype: number} for some dtypes, the others being those of `RTOL`; the coarsest dtype among
     arguments and results counts (float64: 1e-6, float32: 1.4e-3).  atol is alike, and by default a tenth of rtol.

@@ -76,6 +76,7 @@ class StrictKernels:
     name = "strict"
     array = StrictArray
     has_threads = False
+    compiles = False
     math_mode: Callable[[], str] = staticmethod(lambda: "default")
 
     def __init__(self) -> None:
@@ -94,6 +95,9 @@ class StrictKernels:
         account: tuple[str, str] = NUMPY.account()
         return account
 
+    def synchronize(self) -> None:
+        NUMPY.synchronize()
+
     def adopt(self, x: Any) -> StrictArray | None:
         if type(x) is StrictArray:
             return x
@@ -103,7 +107,7 @@ class StrictKernels:
     def to_numpy(self, x: StrictArray) -> np.ndarray:
         return unwrap(x, "to_numpy", "x").copy(order="K")  # as from a device's memory: nothing is shared
 
-    def compile_elementwise(self, rule: Callable[..., Any]) -> Callable[..., Any]:
+    def compile_elementwise(self, rule: Callable[..., Any], use: Callable[[Any], Any]) -> Callable[..., Any]:
         return rule
 
 

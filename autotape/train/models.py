@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .. import backend
+from ..opsets import array
 from ..opsets import v20 as ops
 from .datasets import CLASSES
 from .init import gaussian, xavier_uniform
@@ -115,8 +116,8 @@ def charlm_init(shape: Shape) -> Parameters:
 
 def charlm_apply(p: Any, x: Any) -> Any:
     """Scores of the characters after each of x, by those of its window up to there."""
-    h = ops.dropout(p["lstm"](p["embedding"][x.T]), 0.3)
-    return np.transpose(dense(p, "dense", h), (1, 2, 0))
+    h = ops.dropout(p["lstm"](array.getitem(p["embedding"], x.T)), 0.3)
+    return array.transpose(dense(p, "dense", h), (1, 2, 0))
 
 
 MODELS = {

@@ -35,7 +35,7 @@ from ..errors import annotated
 from ..level import plain_like
 from ..param import Param, is_variable
 from ..rows import Rows
-from ..tensor import Tensor, adopt, backend_of, constant, describe, refuse_tracked
+from ..tensor import Tensor, adopt, backend_of, constant, describe, kind_of, refuse_tracked
 from .schedules import Schedule, Share
 
 Options = dict[str, float]
@@ -457,7 +457,7 @@ def _raw_gradient(g: Any, k: Any, name: str) -> Any:
 
 def _float_array(where: str, x: Any) -> Any:
     """A copy of an array of floats, of any loaded backend."""
-    if not any(isinstance(x, b.array) for b in backend.loaded()) or x.dtype.kind != "f":
+    if not any(isinstance(x, b.array) for b in backend.loaded()) or kind_of(x.dtype) != "f":
         raise ValueError(f"{where} is an array of floats, not {describe(x)}")
     return backend_of(x).copy(x)
 

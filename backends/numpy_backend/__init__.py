@@ -37,6 +37,7 @@ class NumpyKernels:
     name = "numpy"
     array = np.ndarray
     has_threads = False
+    compiles = False
     math_mode: Callable[[], str] = staticmethod(lambda: "default")
 
     def __init__(self) -> None:
@@ -48,6 +49,9 @@ class NumpyKernels:
     def account(self) -> tuple[str, str]:
         """NumPy is all there is."""
         return "numpy", ""
+
+    def synchronize(self) -> None:
+        """A kernel that has returned is done."""
 
     @staticmethod
     def unavailable() -> str | None:

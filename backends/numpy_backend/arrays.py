@@ -18,7 +18,7 @@ _scalars: dict[tuple[Any, Any, Any], Array] = {}
 # -- in and out
 def adopt(x: Any) -> Array | None:
     if isinstance(x, np.ndarray):
-        x = x if type(x) is np.ndarray else _plain(x)
+        x = x if type(x) is np.ndarray else plain(x)
     elif isinstance(x, (np.generic, list, tuple)):
         x = np.asarray(x)
     else:
@@ -26,7 +26,7 @@ def adopt(x: Any) -> Array | None:
     return x if x.dtype.kind in _NUMBERS else None
 
 
-def _plain(x: np.ndarray) -> Array:
+def plain(x: np.ndarray) -> Array:
     """An ndarray of a subclass as what it is beneath, if it computes as that does: masks, units and np.matrix would be lost."""
     if type(x).__mul__ is not np.ndarray.__mul__ or type(x).__array_ufunc__ is not np.ndarray.__array_ufunc__:
         raise TypeError(f"{type(x).__name__} computes by rules of its own, which would be lost: pass np.asarray(x)")

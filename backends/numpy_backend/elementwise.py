@@ -123,7 +123,7 @@ def masked(mask: Array, x: Array, out: Array | None = None) -> Array:
     return out
 
 
-def compile_elementwise(rule: Callable[..., Any]) -> Callable[..., Any]:
+def compile_elementwise(rule: Callable[..., Any], use: Callable[[Any], Any]) -> Callable[..., Any]:
     """NumPy runs a rule as it stands."""
     return rule
 
