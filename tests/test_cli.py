@@ -15,7 +15,8 @@ import numpy as np
 import pytest
 
 import autotape
-from autotape import backend, math_mode
+from autotape import backend, cli, math_mode
+from autotape.backends.pycuda_backend.compilation import build, compiler
 from autotape.cli import main
 from autotape.opsets import v20 as ops
 from autotape.train import datasets, models, texts
@@ -89,6 +90,7 @@ def test_optimizer_schedule_and_log(run, tmp_path):
     assert [f"{100 * float(r['test_accuracy']):.2f}" for r in rows] == [LINE.fullmatch(line)[2] for line in out.splitlines()[3:]]
 
 
+@pytest.mark.numpy_only("a process of its own, which takes NumPy")
 def test_an_interrupted_training_goes_on_bit_for_bit(run, tmp_path):
     def figures(text):
         return [re.sub(r"  \d+\.\d s", "", line) for line in text.splitlines() if line.startswith("epoch")]
@@ -132,6 +134,7 @@ def test_another_training_does_not_go_on(run, tmp_path):
     assert code == 0 and "going on after step 45, batch 45 of epoch 1\nepoch 2/2" in out
 
 
+@pytest.mark.numpy_only("minutes on an emulated driver; test_pycuda_training.py has a shorter one")
 def test_charlm_learns_and_writes(run, tmp_path):
     text, saved = tmp_path / "text.txt", tmp_path / "p"
     text.write_text("the tape is wound, the tape is found\n" * 60, encoding="utf-8")
@@ -145,9 +148,11 @@ def test_charlm_learns_and_writes(run, tmp_path):
     assert "the tape is wound" in texts.sample(models.MODELS["charlm"].apply, parameters, parameters["alphabet"], 300)
 
 
-def test_charlm_goes_on(run, tmp_path):
+def test_charlm_goes_on(run, tmp_path, monkeypatch):
+    monkeypatch.setattr(cli, "SAMPLE", 3)
+    monkeypatch.setattr(texts, "WINDOW", 8)
     text, options = tmp_path / "text.txt", ("--epochs", 2, "--schedule", "constant", "--batch-size", 8)
-    text.write_text("the tape is wound, the tape is found\n" * 30, encoding="utf-8")
+    text.write_text("the tape is wound, the tape is found\n" * 4, encoding="utf-8")
     whole = run("train", "charlm", "--text", text, *options)[1]
     run("train", "charlm", "--text", text, *options, "--epochs", 1, "--resume", tmp_path / "run")
     rest = run("train", "charlm", "--text", text, *options, "--resume", tmp_path / "run")[1]
@@ -158,6 +163,62 @@ def test_charlm_goes_on(run, tmp_path):
 def test_backends_are_listed_with_reasons(run, monkeypatch):
     monkeypatch.setattr(backend, "available", lambda: {"numpy": None, "elsewhere": "no such library"})
     assert run("backends") == (0, "numpy      available\nelsewhere  not available: no such library\n", "")
+
+
+NVCC = """#!/bin/sh
+[ "$1" = --version ] && echo "a script, V1.2" && exit
+while [ "$1" != -o ]; do shift; done
+cp "$3" "$2"
+"""
+
+
+@pytest.fixture
+def nvcc(tmp_path, monkeypatch):
+    """A script that takes nvcc's place, and an empty cache for what it compiles."""
+    (tmp_path / "nvcc").write_text(NVCC)
+    (tmp_path / "nvcc").chmod(0o755)
+    monkeypatch.setenv("AUTOTAPE_NVCC", str(tmp_path / "nvcc"))
+    monkeypatch.setenv("AUTOTAPE_CACHE", str(tmp_path / "cache"))
+    return tmp_path / "nvcc"
+
+
+def test_the_compiler_of_cuda_kernels_is_listed(run, nvcc, monkeypatch):
+    monkeypatch.setattr(backend, "available", lambda: {"pycuda": None})
+    assert run("backends")[:2] == (0, f"pycuda  available\n        CUDA kernels are compiled by nvcc 1.2 ({nvcc})\n")
+    monkeypatch.setenv("AUTOTAPE_NVCC", f"{nvcc}.none")
+    assert run("backends")[1].endswith("\n        CUDA kernels are compiled by nothing here: `autotape backends --build` says why\n")
+
+
+def test_cuda_kernels_are_compiled_ahead(run, nvcc, tmp_path, monkeypatch):
+    monkeypatch.setattr(build, "units", lambda: ["one", "two"])
+    monkeypatch.setattr(compiler, "unit_text", lambda unit: f"// variants: TYPE=float; TYPE=double\n// {unit} {'x' * 940}\n")
+    code, out, err = run("backends", "--build", "--arch", "sm_80", "--arch", "sm_120")
+    assert (code, err) == (0, "") and len(list((tmp_path / "cache" / "kernels").iterdir())) == 8
+    assert out.splitlines() == [
+        f"nvcc 1.2 ({nvcc}) compiles for sm_80, sm_120",
+        "one                 4 binaries,      4.1 kB",
+        "two                 4 binaries,      4.1 kB",
+        f"8 binaries, 0.0 MB, are in {tmp_path / 'cache' / 'kernels'}",
+    ]
+    monkeypatch.setattr(build, "architectures_here", lambda: ["sm_75"])
+    assert run("backends", "--build")[1].startswith(f"nvcc 1.2 ({nvcc}) compiles for sm_75\n")
+
+
+def test_cuda_kernels_that_cannot_be_compiled(run, nvcc, monkeypatch):
+    monkeypatch.setattr(build, "units", lambda: ["one"])
+    monkeypatch.setattr(compiler, "unit_text", lambda unit: "")
+    nvcc.write_text(NVCC.replace("cp", "echo 'one.cu(1): error: no' >&2; exit 1"))
+    code, _, err = run("backends", "--build", "--arch", "sm_90")
+    assert (code, err) == (1, "autotape: error: kernel unit 'one' for sm_90 does not compile: one.cu(1): error: no\n")
+    monkeypatch.setenv("AUTOTAPE_NVCC", f"{nvcc}.none")
+    code, out, err = run("backends", "--build", "--arch", "sm_90")
+    assert (code, out) == (1, "") and err.startswith(f"autotape: error: no CUDA compiler: AUTOTAPE_NVCC names {nvcc}.none: ")
+
+
+def test_cuda_kernels_for_no_device(run, monkeypatch):
+    monkeypatch.setattr(build, "architectures_here", list)
+    code, out, err = run("backends", "--build")
+    assert (code, out) == (2, "") and "there is no CUDA device here whose kernels these would be; name one by --arch sm_90" in err
 
 
 def test_a_warning_is_one_line(run, monkeypatch):
@@ -178,6 +239,8 @@ def test_version(run):
 WRONG = {
     "no command": ([], "command"),
     "unknown command": (["fly"], "fly"),
+    "no architecture": (["backends", "--build", "--arch", "90"], "--arch: '90' is no architecture such as sm_90"),
+    "an architecture for a list": (["backends", "--arch", "sm_90"], "--arch goes with --build"),
     "no model": (["train"], "model"),
     "unknown model": (["train", "resnet"], "lenet"),
     "unknown data": (["train", "mlp", "--data", "cifar"], "digits"),
@@ -243,6 +306,7 @@ def test_a_missing_extra_is_named_before_training(run, tmp_path, monkeypatch):
     assert code == 2 and out == "" and "--plot needs matplotlib" in err and "autotape[train]" in err
 
 
+@pytest.mark.numpy_only("a process of its own, which takes NumPy")
 def test_interruption_gives_130_without_a_traceback():
     command = [sys.executable, "-m", "autotape", "train", "softmax", "--epochs", "100000"]
     restore = lambda: signal.signal(signal.SIGINT, signal.SIG_DFL)  # noqa: E731  a test run in the background ignores it, and children inherit that
@@ -254,6 +318,7 @@ def test_interruption_gives_130_without_a_traceback():
     assert process.returncode == 130 and err == "autotape: interrupted\n"
 
 
+@pytest.mark.numpy_only("a process of its own, which takes NumPy")
 def test_a_reader_that_leaves_ends_it_quietly():
     command = f"{sys.executable} -m autotape train softmax --epochs 100 | head -n 1"
     done = subprocess.run(command, shell=True, cwd=ROOT, capture_output=True, text=True, timeout=60)
