@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.numpy_only("scripts in processes of their own, which take NumPy")
+
 BENCH = Path(__file__).resolve().parent.parent / "bench"
 PEERS = ("torch", "autograd", "mygrad", "safetensors")
 TARGETS = {  # bench: its tables, and its targets that need no peer

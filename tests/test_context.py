@@ -22,6 +22,7 @@ from autotape.errors import TapeError
 
 close = np.testing.assert_allclose
 X = np.array([0.5, -1.5, 2.0])
+DEFAULT = backend.get()
 CONTEXTS = {
     "no_grad": (at.no_grad, tape.current),
     "backend": (lambda: backend.use("strict"), backend.get),
@@ -36,7 +37,7 @@ def no_test_spoils_the_next():
     for var in (tape._tape, tape._home, backend._override, math_mode._override):
         var.set(None)
     tape._live.clear()
-    backend.set("numpy")
+    backend.set(DEFAULT)
     math_mode.set("default")
 
 
@@ -44,7 +45,7 @@ def state():
     return tape.current(), tape.home(), backend.get(), math_mode.get(), len(tape._live)
 
 
-CLEAN = (None, None, "numpy", "default", 0)
+CLEAN = (None, None, DEFAULT, "default", 0)
 
 
 def in_thread(f):
@@ -64,7 +65,7 @@ def test_16_set_changes_the_default_and_use_overrides_it():
     with backend.use("numpy"), math_mode.use("pedantic"):
         assert (backend.get(), math_mode.get()) == ("numpy", "pedantic")
         math_mode.set("default")  # the default, not the override
-        backend.set("numpy")
+        backend.set(DEFAULT)
         assert (backend.get(), math_mode.get()) == ("numpy", "pedantic")
     assert state() == CLEAN
 
@@ -94,7 +95,7 @@ def test_unknown_modes_are_refused():
 def test_16_a_new_thread_sees_the_defaults():
     def f(x):
         with backend.use("strict"), math_mode.use("fast"):
-            assert in_thread(state)[:4] == (None, None, "numpy", "default")
+            assert in_thread(state)[:4] == (None, None, DEFAULT, "default")
         return x * x
 
     at.grad(f)(2.0)
@@ -109,7 +110,7 @@ def test_16_threads_with_different_backends_tapes_and_no_grad_at_once():
     barrier, p = threading.Barrier(n, timeout=30), at.Param(X)
 
     def work(i):
-        mode, name = ("pedantic", "default", "fast")[i % 3], ("numpy", "strict")[i % 2]
+        mode, name = ("pedantic", "default", "fast")[i % 3], (DEFAULT, "strict")[i % 2]
         found = []
         barrier.wait()
         for k in range(rounds):
@@ -122,7 +123,7 @@ def test_16_threads_with_different_backends_tapes_and_no_grad_at_once():
                 with at.Tape() as t:
                     w = t.watch(X)
                     loss = (w * c).sum()
-                    if name == "numpy":
+                    if name == DEFAULT:
                         loss = loss + (p * c).sum()
                 found.append(t.gradient(loss, w).numpy())
                 found.append(at.grad(lambda x: at.grad(lambda y: y**4)(x))(c))
@@ -189,7 +190,7 @@ def test_09_a_tensor_recorded_in_another_thread_raises():
 
 def test_16_tasks_have_their_own_tapes_and_overrides():
     async def one(n):
-        name, mode = ("numpy", "strict")[n % 2], ("pedantic", "fast")[n % 2]
+        name, mode = (DEFAULT, "strict")[n % 2], ("pedantic", "fast")[n % 2]
         with backend.use(name), math_mode.use(mode):
             await asyncio.sleep(0)
             with at.Tape() as t:

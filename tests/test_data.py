@@ -60,6 +60,7 @@ def test_dtypes():
     assert (pixels.dtype, labels.dtype) == (np.float32, Y.dtype)
 
 
+@pytest.mark.numpy_only("memory shared with NumPy's arrays")
 def test_a_part_of_the_data_set_is_read_only():
     inputs, _ = next(iter(minibatch(X, Y, 5)))
     assert np.shares_memory(inputs, X) and not inputs.flags.writeable and X.flags.writeable

@@ -17,6 +17,7 @@ from autotape.testing import StrictArray  # noqa: F401  registers backend "stric
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*(encountered|divide by zero).*:RuntimeWarning")
 X = np.array([1.0, 0.0, 2.0])
+BACKENDS = ["numpy", "strict"] if backend.get() == "numpy" else [backend.get()]
 
 
 def here() -> str:
@@ -25,7 +26,7 @@ def here() -> str:
     return f"{__file__}:{frame.f_lineno}"
 
 
-@pytest.mark.parametrize("name", ["numpy", "strict"])
+@pytest.mark.parametrize("name", BACKENDS)
 def test_the_first_infinity_forward(name):
     line = ""
 
@@ -38,6 +39,14 @@ def test_the_first_infinity_forward(name):
     with backend.use(name), at.debug(), pytest.raises(FloatingPointError, match=r"^log\(.*it made the first infinity") as caught:
         at.grad(loss)(X)
     assert line in str(caught.value)
+
+
+def test_bfloat16_is_looked_at_too():
+    bfloat16 = pytest.importorskip("ml_dtypes").bfloat16
+    if at.kernels().array is np.ndarray:
+        pytest.skip("NumPy's arrays have no bfloat16")
+    with at.debug(), pytest.raises(FloatingPointError, match=r"^log\(.*it made the first infinity"):
+        np.log(at.array(X.astype(bfloat16)))
 
 
 @pytest.mark.parametrize("transform", ["grad", "hessian", "jacobian", "checkpoint", "Tape"])
@@ -88,12 +97,12 @@ def test_what_a_rule_leaves_out_in_the_end_is_no_fault():
 
 
 def test_an_overwritten_array_is_named():
-    line, a = "", np.ones(3)
+    line, a = "", at.kernels().ones((3,), np.dtype(float))
 
     def loss(x):
-        nonlocal line
+        nonlocal line, a
         y, line = x * a, here()
-        np.add(a, 1, out=a)
+        a += 1
         return np.sum(np.sin(y))
 
     with at.debug(), pytest.raises(TapeError, match="multiply, backward: its b was changed in place") as caught:
@@ -103,11 +112,12 @@ def test_an_overwritten_array_is_named():
 
 
 def test_an_overwritten_array_of_several_inputs():
-    a = np.ones((2, 2))
+    a = at.kernels().ones((2, 2), np.dtype(float))
 
     def loss(x):
+        nonlocal a
         y = np.einsum("i,ij->j", x, a)
-        a[:] = 5
+        a += 4
         return np.sum(y)
 
     with at.debug(), pytest.raises(TapeError, match="backward: its xs was changed in place"):
@@ -129,6 +139,8 @@ def test_it_says_nothing_of_what_is_right_and_is_gone_afterwards():
 
 
 def test_as_a_decorator_and_after_an_exception():
+    before = OPERATORS["array.log"].forward
+
     @at.debug()
     def run():
         return at.grad(lambda x: np.sum(np.log(x)))(X)
@@ -136,7 +148,7 @@ def test_as_a_decorator_and_after_an_exception():
     for _ in range(2):
         with pytest.raises(FloatingPointError):
             run()
-    assert not hasattr(OPERATORS["array.log"].forward, "__wrapped__")
+    assert OPERATORS["array.log"].forward is before
 
 
 def test_another_thread_is_left_alone():

@@ -15,6 +15,8 @@ import pytest
 import autotape as at
 from autotape.opsets import v20 as ops
 
+pytestmark = pytest.mark.numpy_only("scripts in processes of their own, which take NumPy")
+
 ROOT = Path(__file__).resolve().parent.parent
 EXAMPLES = ROOT / "examples"
 NUMBER = re.compile(r"-?\d[\d,]*\.?\d*(?:e[+-]?\d+)?")

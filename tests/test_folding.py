@@ -60,6 +60,7 @@ def fused(w, x, wrap):
 PROGRAMS = [of_arguments, closed_over, nested, several_results, gradient_inside, fused]
 
 
+BACKENDS = ["numpy", "strict"] if backend.get() == "numpy" else [backend.get()]
 DERIVATIVES = {
     "gradient": lambda f: at.grad(f, (0, 1))(W, X),
     "hessian": lambda f: at.hessian(f)(W, X),
@@ -72,7 +73,7 @@ DERIVATIVES = {
 
 @pytest.mark.parametrize("derivative", DERIVATIVES)
 @pytest.mark.parametrize("program", PROGRAMS, ids=lambda f: f.__name__)
-@pytest.mark.parametrize("name", ["numpy", "strict"])
+@pytest.mark.parametrize("name", BACKENDS)
 def test_14_every_derivative_through_a_checkpoint(program, name, derivative):
     with backend.use(name):
         found = DERIVATIVES[derivative](lambda w, x: program(w, x, at.checkpoint))
@@ -137,7 +138,7 @@ def test_15_a_checkpoint_keeps_its_math_mode_and_backend():
             return np.sum(f(x))
 
     at.grad(loss)(X)
-    assert seen == [("fast", "numpy")] * 2
+    assert seen == [("fast", backend.get())] * 2
 
 
 def test_seeds_replay():
@@ -152,8 +153,8 @@ def test_seeds_replay():
 def test_training_says_what_dropout_does():
     x = np.ones(1000)
     with at.training():
-        assert (v20.dropout(x, 0.5) == 0).any()
-    assert not (v20.dropout(x, 0.5) == 0).any()
+        assert (np.asarray(v20.dropout(x, 0.5)) == 0).any()
+    assert not (np.asarray(v20.dropout(x, 0.5)) == 0).any()
 
     def f(x):
         with at.training(False):
@@ -162,6 +163,7 @@ def test_training_says_what_dropout_does():
     np.testing.assert_array_equal(at.grad(f)(x), x)
 
 
+@pytest.mark.numpy_only("memory of the host, which tracemalloc watches")
 def test_a_checkpointed_loop_keeps_little():
     def loop(x, wrap):
         piece = wrap(lambda x: [x := np.tanh(x * 1.1) for _ in range(20)][-1])
@@ -565,7 +567,7 @@ def test_a_custom_gradient_replays_its_seeds_in_higher_orders():
         return x * x * z, (x, z, None, "text", [1, True])
 
     c = custom(noisy, lambda dy, r: 2 * r[0] * r[1] * dy)
-    close(at.hvp(lambda x: np.sum(c(x)))(X, X), 2 * drawn[0] * X)
+    close(at.hvp(lambda x: np.sum(c(x)))(X, X), 2 * np.asarray(drawn[0]) * X)
     assert len(drawn) > 1
 
 

@@ -29,6 +29,8 @@ close = np.testing.assert_allclose
 rng = np.random.default_rng(0)
 W, X = rng.normal(size=(3, 2, 3, 3)), rng.normal(size=(2, 2, 5, 5))
 B, Z = rng.normal(size=(3, 1, 1)), rng.normal(size=(2, 3, 5, 5))
+Y = np.asarray(v20.conv4(W, X, padding=1))
+ARRAY, NAME = backend.kernels().array, backend.kernels().array.__name__
 ACTIVATIONS = {"relu": v20.relu, "sigm": v20.sigm, "tanh": ops.tanh, "elu": v20.elu, "selu": v20.selu}
 RULE, PRODUCT_RULE = v20.conv4.op.fusion, ops.matmul.op.fusion
 
@@ -44,8 +46,8 @@ def nothing_learnt():
 
 @pytest.fixture
 def calls(monkeypatch):
-    """The convolutions and matrix products that the numpy backend was asked for."""
-    made, k = [], backend.load("numpy")
+    """The convolutions and matrix products that the backend was asked for."""
+    made, k = [], backend.kernels()
     for name in ("conv", "conv_bias_act", "matmul", "matmul_bias_act"):
         kernel = getattr(k, name)
         monkeypatch.setattr(k, name, lambda *args, name=name, kernel=kernel: made.append(name) or kernel(*args))
@@ -131,8 +133,9 @@ def test_float32_stays_float32_and_mixed_dtypes_are_not_fused(calls):
     f32 = [a.astype(np.float32) for a in (W, X, B)]
     v, g = at.value_and_grad(lambda w, x, b: v20.relu(conv(w, x) + b).sum(), (0, 1, 2))(*f32)
     assert calls == ["conv_bias_act"] and v.dtype == np.float32 and [a.dtype for a in g] == [np.float32] * 3
+    rtol = 1e-9 if ARRAY is np.ndarray else 1e-5  # elsewhere the modes may round float32 differently
     for args in ((f32[0], X, B), (W, f32[1], B), (f32[0], f32[1], B)):
-        pair(at.value_and_grad(lambda w, x, b: v20.relu(conv(w, x) + b).sum(), (0, 1, 2)), *args)
+        pair(at.value_and_grad(lambda w, x, b: v20.relu(conv(w, x) + b).sum(), (0, 1, 2)), *args, rtol=rtol)
 
 
 @pytest.mark.parametrize("act", ACTIVATIONS)
@@ -185,7 +188,7 @@ def test_pedantic_fuses_nothing(calls):
 
 def test_the_conv_bias_act_operator_says_the_same():
     for act, f in [*ACTIVATIONS.items(), ("identity", lambda x: x)]:
-        close(v20.conv_bias_act(W, X, B, act, Z, beta=0.5, padding=1), f(conv(W, X) + B + 0.5 * Z))
+        close(v20.conv_bias_act(W, X, B, act, Z, beta=0.5, padding=1), f(Y + B + 0.5 * Z))
         with math_mode.use("pedantic"):
             found = at.grad(lambda *a, f=f: (f(conv(a[0], a[1]) + a[2] + a[3]) ** 2).sum(), (0, 1, 2, 3))(W, X, B, Z)
         fused = at.grad(lambda w, x, b, z, act=act: (v20.conv_bias_act(w, x, b, act, z, padding=1) ** 2).sum(), (0, 1, 2, 3))(W, X, B, Z)
@@ -275,20 +278,20 @@ def test_only_large_products_of_matrices_are_deferred():
     assert not is_pending(a.astype(np.float32) @ b)
     with pytest.raises(ValueError, match="matmul"):
         a @ b[:3]
-    assert type(a.numpy() @ b) is np.ndarray
+    assert type(ops.matmul(a._array, b)) is ARRAY
 
 
 def test_products_are_not_deferred_where_copying_the_callers_arrays_would_cost_more():
     a, b, _ = matrices(n=600, k=20)
     assert is_pending(a @ at.array(b)) and is_pending(a @ b)
-    assert not is_pending(a.numpy() @ at.array(b))  # 12,000 elements to copy, for 11,264
+    assert not is_pending(a._array @ at.array(b))  # 12,000 elements to copy, for 11,264
     kept = []
 
     def f(x):
         kept.append(is_pending(x @ at.array(b)))
         return x.sum()
 
-    at.grad(f)(a.numpy())
+    at.grad(f)(a._array)
     at.grad(f)(a)
     assert kept == [False, True]
 
@@ -380,7 +383,7 @@ TOUCH = {
 @pytest.mark.parametrize("touch", TOUCH)
 @pytest.mark.parametrize("biased", [False, True])
 def test_25_whoever_touches_it_makes_it_real(touch, biased):
-    expected = conv(W, X) + (B if biased else 0)
+    expected = Y + (B if biased else 0)
     h = pending()
     z = h + at.array(B) if biased else h
     TOUCH[touch](z)
@@ -389,8 +392,8 @@ def test_25_whoever_touches_it_makes_it_real(touch, biased):
 
 
 def test_25_raw_operands_run_at_once(calls):
-    assert type(conv(W, X)) is np.ndarray and calls == ["conv"]
-    assert type(v20.relu(conv(W, X) + B)) is np.ndarray and calls == ["conv"] * 2
+    assert type(conv(W, X)) is ARRAY and calls == ["conv"]
+    assert type(v20.relu(ops.add(conv(W, X), B))) is ARRAY and calls == ["conv"] * 2
 
 
 @pytest.mark.parametrize("w, x", [(at.array(W), X), (W, at.array(X)), (at.Param(W), X)])
@@ -404,7 +407,7 @@ def test_25_errors_come_at_their_place(w, x):
     ):
         with pytest.raises(ValueError, match=r"^conv4"):
             call()
-    with pytest.raises(ValueError, match=r"^add\(a: ndarray\(2, 3, 5, 5\) float64, b: ndarray\(7, 1, 1\) float64\)"):
+    with pytest.raises(ValueError, match=rf"^add\(a: {NAME}\(2, 3, 5, 5\) float64, b: {NAME}\(7, 1, 1\) float64\)"):
         conv(w, x) + np.ones((7, 1, 1))
     with pytest.raises(TypeError, match="unexpected keyword"):
         v20.conv4(w, x, pad=1)
@@ -441,7 +444,7 @@ def test_25_a_pending_value_keeps_its_backend_and_mode(calls):
     with backend.use("strict"):
         assert h.shape == (2, 3, 5, 5)
         h._id  # noqa: B018
-    assert calls == ["conv"] and type(h._array) is np.ndarray
+    assert calls == ["conv"] and type(h._array) is ARRAY
     with backend.use("strict"):
         s = conv(at.array(W), at.array(X))
     assert type(s.numpy()) is np.ndarray
@@ -456,14 +459,14 @@ def test_25_a_pending_value_keeps_its_backend_and_mode(calls):
 
 
 def test_25_a_chain_that_changes_its_backend_is_not_fused(calls):
-    class Other(type(backend.load("numpy"))):
+    class Other(type(backend.kernels())):
         """Takes the same arrays, so that nothing else would stop the chain."""
 
     h = conv(at.array(W), at.array(X))
     with backend.use_kernels(Other()):
         y = v20.relu(h)
     assert calls == ["conv"]
-    close(y.numpy(), np.maximum(conv(W, X), 0))
+    close(y.numpy(), np.maximum(Y, 0))
 
 
 def test_25_a_pending_value_that_outlives_its_tape_is_a_constant():
@@ -516,7 +519,7 @@ def test_26_values_still_held_when_the_transform_returns_are_made_real_then():
     assert [type(t) for t in kept] == [at.Tensor] * 3
     w[...] = x[...] = 0
     for t, extra in zip(kept, (0, B, 0), strict=True):
-        close(t.numpy(), conv(W, X) + extra)
+        close(t.numpy(), Y + extra)
 
 
 def test_26_in_place_updates_of_params_come_after():
@@ -543,7 +546,7 @@ def test_26_params_outside_a_tape_are_copied_when_deferred():
     z = h + at.Param(B)
     p *= 0.0
     close(h.numpy(), conv(W, X))
-    close(z.numpy(), conv(W, X) + B)
+    close(z.numpy(), Y + B)
 
 
 def test_26_a_vjp_settles_too():
@@ -551,8 +554,8 @@ def test_26_a_vjp_settles_too():
     y, pull = at.vjp(lambda b: (kept.append(conv(at.asarray(w), X)), v20.relu(kept[-1] + b))[1], B)
     w[...] = 0
     close(kept[0].numpy(), conv(W, X))
-    close(y, np.maximum(conv(W, X) + B, 0))
-    close(pull(Z)[0], (Z * (y > 0)).sum((0, 2, 3)).reshape(3, 1, 1))
+    close(y, np.maximum(Y + B, 0))
+    close(pull(Z)[0], (Z * (Y + B > 0)).sum((0, 2, 3)).reshape(3, 1, 1))
 
 
 # ---------------------------------------------------------------- who sees a value
@@ -601,7 +604,7 @@ def test_27_the_gradient_of_a_start_that_was_watched_before_its_chain_ended(call
         t.watch(h)
         loss = (v20.relu(z) ** 2).sum()
     assert calls == ["conv"]
-    close(t.gradient(loss, h).numpy(), 2 * np.maximum(conv(W, X) + B, 0))
+    close(t.gradient(loss, h).numpy(), 2 * np.maximum(Y + B, 0))
 
 
 def test_27_a_kept_intermediate_that_is_used_after_its_chain_was_fused():
@@ -699,10 +702,10 @@ def test_memory_of_a_fused_chain_is_its_result(calls):
     def saved():
         record = tape.Record()
         with tape.recording(record):
-            w = at.tensor.leaf(record, W)
+            w = at.tensor.leaf(record, at.kernels().adopt(W))
             y = v20.relu(conv(w, X) + B)
             y._id  # noqa: B018
-            return [v for e in record for v in e if isinstance(v, np.ndarray) and v.shape == y.shape]
+            return [v for e in record for v in e if isinstance(v, ARRAY) and v.shape == y.shape]
 
     assert len(saved()) == 1
 
@@ -742,8 +745,8 @@ def test_28_several_threads_may_make_one_value_real():
 
         with concurrent.futures.ThreadPoolExecutor(6) as pool:
             found = list(pool.map(work, range(6)))
-        y = conv(W, X)
-        for a, b in zip(found, (y, y + B, np.maximum(y + B, 0), np.maximum(y + B, 0), y + B), strict=False):
+        y = Y + B
+        for a, b in zip(found, (Y, y, np.maximum(y, 0), np.maximum(y, 0), y), strict=False):
             close(a, b)
         assert type(h) is type(z) is at.Tensor
 
@@ -751,14 +754,14 @@ def test_28_several_threads_may_make_one_value_real():
 @pytest.mark.parametrize("meanwhile", [lambda h, z: h.numpy(), lambda h, z: z.numpy(), lambda h, z: v20.relu(z), lambda h, z: h + 1])
 def test_28_a_value_may_be_made_real_while_its_chain_is_being_fused(meanwhile, monkeypatch):
     """As another thread would, at the worst moment."""
-    k = backend.load("numpy")
+    k = backend.kernels()
     kernel, todo = k.conv_bias_act, [1]
     monkeypatch.setattr(k, "conv_bias_act", lambda *args: (todo and todo.pop() and meanwhile(h, z), kernel(*args))[1])
     h = pending()
     z = h + at.array(B)
-    close(v20.relu(z).numpy(), np.maximum(conv(W, X) + B, 0))
+    close(v20.relu(z).numpy(), np.maximum(Y + B, 0))
     close(h.numpy(), conv(W, X))
-    close(z.numpy(), conv(W, X) + B)
+    close(z.numpy(), Y + B)
 
 
 def test_28_threads_each_fuse_their_own():
@@ -835,7 +838,7 @@ def test_an_exception_leaves_kept_values_usable():
     with pytest.raises(ZeroDivisionError):
         at.grad(f)(W)
     close(kept[0].numpy(), conv(W, X))
-    close(v20.relu(kept[1]).numpy(), np.maximum(conv(W, X) + B, 0))
+    close(v20.relu(kept[1]).numpy(), np.maximum(Y + B, 0))
 
 
 def test_persistent_and_nested_tapes():

@@ -14,6 +14,7 @@ from autotape.testing import StrictArray
 from autotape.train import bilinear, gaussian, init, param, param0, xavier_normal, xavier_uniform
 
 close, same = np.testing.assert_allclose, np.testing.assert_array_equal
+BACKENDS = ["numpy", "strict"] if backend.get() == "numpy" else [backend.get()]
 FANS = {
     (300, 200): (300, 200),  # inputs, outputs
     (32, 16, 5, 3): (16 * 15, 32 * 15),  # K, C, window
@@ -30,6 +31,7 @@ def test_xavier_by_fans(dims):
         u, n = xavier_uniform(*dims, gain=2.0), xavier_normal(*dims, gain=2.0, dtype=np.float64)
     s = 2 * math.sqrt(6 / sum(FANS[dims]))
     assert u.shape == n.shape == dims and u.dtype == np.float32 and n.dtype == np.float64
+    u, n = np.asarray(u), np.asarray(n)
     assert u.min() >= -s * (1 + 1e-6) and u.max() <= s * (1 + 1e-6)
     spread = 6 * math.sqrt(1 / u.size)  # six standard errors
     close([u.std() * math.sqrt(3) / s, n.std() * math.sqrt(3) / s], 1, rtol=spread)
@@ -43,13 +45,13 @@ def test_small_shapes():
 
 def test_gaussian():
     with random.use(1):
-        w = gaussian(100, 100), gaussian(100, 100, mean=3.0, std=2.0, dtype=np.float64)
+        w = np.asarray(gaussian(100, 100)), np.asarray(gaussian(100, 100, mean=3.0, std=2.0, dtype=np.float64))
     close([w[0].std(), w[1].std(), w[1].mean()], [0.01, 2, 3], rtol=0.05)
     assert [x.dtype for x in w] == [np.float32, np.float64]
 
 
 @pytest.mark.parametrize("make", [xavier_uniform, xavier_normal, gaussian, param])
-@pytest.mark.parametrize("name", ["numpy", "strict"])
+@pytest.mark.parametrize("name", BACKENDS)
 def test_the_generator_decides_on_every_backend(make, name):
     def numbers(x):
         return np.array(x.numpy() if isinstance(x, at.Param) else x)
@@ -96,11 +98,11 @@ def test_dims_are_lengths_of_axes(make):
 
 
 def test_bilinear_windows():
-    close(bilinear(1, 1, 4)[0, 0], [0.25, 0.75, 0.75, 0.25])
-    close(bilinear(1, 1, 3)[0, 0], [0.5, 1, 0.5])
-    close(bilinear(1, 1, 5)[0, 0], [1 / 3, 2 / 3, 1, 2 / 3, 1 / 3], rtol=1e-6)
-    close(bilinear(1, 1, 1)[0, 0], [1])
-    w = bilinear(3, 3, 4, 2, dtype=np.float64)
+    close(bilinear(1, 1, 4), [[[0.25, 0.75, 0.75, 0.25]]])
+    close(bilinear(1, 1, 3), [[[0.5, 1, 0.5]]])
+    close(bilinear(1, 1, 5), [[[1 / 3, 2 / 3, 1, 2 / 3, 1 / 3]]], rtol=1e-6)
+    close(bilinear(1, 1, 1), [[[1]]])
+    w = np.asarray(bilinear(3, 3, 4, 2, dtype=np.float64))
     close(w[1, 1], np.outer([0.25, 0.75, 0.75, 0.25], [0.5, 0.5]))
     assert w.dtype == np.float64 and not w[~np.eye(3, dtype=bool)].any()
     for dims in [(3, 2, 4, 4), (3, 3), ()]:
@@ -115,6 +117,6 @@ def test_deconv4_enlarges_by_linear_interpolation(factor):
     ramp = np.broadcast_to(np.arange(6.0), (1, 2, 6, 6))
     y = v20.deconv4(bilinear(2, 2, *[2 * factor - factor % 2] * 2, dtype=np.float64), ramp, stride=factor, padding=factor // 2)
     assert y.shape == (1, 2, 6 * factor, 6 * factor)
-    inner = y[0, 1, factor:-factor, factor:-factor]  # the borders see zeros
+    inner = np.asarray(y)[0, 1, factor:-factor, factor:-factor]  # the borders see zeros
     close(np.diff(inner, axis=1), 1 / factor, rtol=1e-9)
     close(np.diff(inner, axis=0), 0, atol=1e-12)

@@ -27,6 +27,8 @@ from autotape.errors import FileFormatError
 from autotape.testing.strategies import LAYOUTS, shapes
 
 ROOT = Path(__file__).parent.parent
+OTHER = "strict" if backend.get() == "numpy" else backend.get()
+COMPLEX = "c" if backend.get() == "numpy" else ""  # of what goes to a backend
 DTYPES = [
     *("|b1", "|i1", "|u1", "<i2", ">i2", "<u2", "<i4", ">i4", "<u4", "<i8", ">u8", "<u8"),
     *("<f2", ">f2", "<f4", ">f4", "<f8", ">f8", "<c8", ">c8", "<c16", ">c16"),
@@ -154,8 +156,8 @@ def leaves() -> st.SearchStrategy[Any]:
     return st.one_of(
         plain(),
         arrays(),
-        arrays().filter(lambda x: x.dtype.kind in "biufc").map(at.array),
-        arrays().filter(lambda x: x.dtype.kind in "fc").map(at.Param),
+        arrays().filter(lambda x: x.dtype.kind in "biuf" + COMPLEX).map(at.array),
+        arrays().filter(lambda x: x.dtype.kind in "f" + COMPLEX).map(at.Param),
         st.binary(),
         st.integers().map(lambda n: n << 70),
         dtypes,
@@ -262,7 +264,7 @@ def test_params_can_be_trained_on(path):
     assert w.numpy().tolist() == [0.5, 0.5]
 
 
-@pytest.mark.parametrize(("here", "there"), list(itertools.product(["numpy", "strict"], repeat=2)))
+@pytest.mark.parametrize(("here", "there"), list(itertools.product(["numpy", OTHER], repeat=2)))
 def test_a_file_of_one_backend_loads_on_another(path, here, there):
     x = np.arange(6, dtype=np.float32).reshape(2, 3)
     with backend.use(here):
@@ -282,7 +284,7 @@ def test_a_generator_goes_on(path):
     generator.uniform(5)
     restored = at.random.Generator()
     restored.state = again(generator.state, path)
-    assert same(generator.uniform(5), restored.uniform(5))
+    np.testing.assert_array_equal(generator.uniform(5), restored.uniform(5))
 
 
 # ---------------------------------------------------------------- classes

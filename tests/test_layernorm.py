@@ -16,7 +16,7 @@ from autotape.testing import check_grads
 from autotape.testing.strategies import arrays
 
 few = settings(max_examples=settings().max_examples // 2)
-BACKENDS = pytest.mark.parametrize("name", ["numpy", "strict"])
+BACKENDS = pytest.mark.parametrize("name", ["numpy", "strict"] if backend.get() == "numpy" else [backend.get()])
 rows = st.tuples(st.lists(st.integers(0, 4), max_size=3), st.integers(1, 5)).map(lambda drawn: (*drawn[0], drawn[1]))
 RNG = np.random.default_rng(0)
 X, PARAMS = RNG.normal(1, 2, (4, 2, 3)), RNG.normal(0, 1, 6)
@@ -125,11 +125,11 @@ def test_other_dtypes_and_lists():
 
 def test_digits_survive_large_numbers():
     x = (1e4 + RNG.normal(size=(5, 200))).astype(np.float32)
-    close(ops.layernorm(x).astype(float), formula(x), 2e-3)
+    close(np.asarray(ops.layernorm(x), float), formula(x), 2e-3)
     x = np.full((1, 4), 65504, np.float16)  # whose sum is more than float16 holds
-    assert (ops.layernorm(x) == 0).all()
+    assert not np.asarray(ops.layernorm(x)).any()
     x = RNG.normal(size=(1, 70_000)).astype(np.float16)  # as is their number
-    close(ops.layernorm(x).astype(float), formula(x), 2e-3)
+    close(np.asarray(ops.layernorm(x), float), formula(x), 2e-3)
     v = RNG.normal(1, 1, x.shape).astype(np.float16)
     hvp = at.hvp(lambda x: np.sum(ops.layernorm(x).astype(float) ** 3) / 100)
     np.testing.assert_allclose(hvp(x, v).astype(float), hvp(x.astype(float), v.astype(float)), 0.02, 0.02)

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import autotape as at
-from autotape import numpy_accounts, numpy_protocol, tree
+from autotape import backend, numpy_accounts, numpy_protocol, tree
 from autotape.cli import main
 from autotape.errors import OperatorError
 from autotape.numpy_protocol import DIFFERENTIABLE, REFUSED, account
@@ -222,6 +222,13 @@ def plain(y):
     return y.numpy() if isinstance(y, at.Tensor) else y
 
 
+SIGNS_ARE_FREE = {"numpy.linalg.eigh", "numpy.linalg.svd"}  # those of the vectors; LAPACK, which is NumPy's, chooses some
+
+
+def signless(*results):
+    return [[np.abs(part) for part in y] for y in results]
+
+
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
 @pytest.mark.parametrize("name", [name for name, found in ACCOUNTS.items() if found is not None and found.kind != REFUSED])
 def test_example(name, tmp_path, monkeypatch):
@@ -236,7 +243,8 @@ def test_example(name, tmp_path, monkeypatch):
 
     def loss(xs):
         y = call(*xs)
-        compare(plain(y), plain(call(*inputs)))
+        found, expected = plain(y), plain(call(*inputs))
+        compare(*(signless(found, expected) if name in SIGNS_ARE_FREE and backend.get() != "numpy" else (found, expected)))
         if ACCOUNTS[name].kind != DIFFERENTIABLE:
             assert not any(map(is_tracked, tree.leaves(y))), f"{name} is recorded"
         return sum(np.sum(x * x) for x in xs)

@@ -19,6 +19,8 @@ from hypothesis import strategies as st
 from autotape.backends.kernels import Geometry, Kernels
 from autotape.backends.numpy_backend import NumpyKernels, arrays, windows
 
+pytestmark = pytest.mark.numpy_only("NumPy's kernels")
+
 TABLE = NumpyKernels()
 VIEWS = {"adopt", "to_numpy", "astype", "sum_to", "reshape", "transpose", "broadcast_to", "getitem"}
 FLOATS = [np.float16, np.float32, np.float64]
@@ -190,7 +192,7 @@ def test_shapes_and_dtypes_that_do_not_fit_raise():
 
 
 def test_a_rule_is_its_own_compilation():
-    assert TABLE.compile_elementwise(math.hypot) is math.hypot
+    assert TABLE.compile_elementwise(math.hypot, None) is math.hypot
 
 
 # ---------------------------------------------------------------- in and out, made, reshaped

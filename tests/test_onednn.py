@@ -20,6 +20,8 @@ if why := backend.available()["onednn"]:
 
 from autotape.backends.onednn_backend import binding, pooling, primitives
 
+pytestmark = pytest.mark.numpy_only("oneDNN's kernels")
+
 TABLE, N = backend.load("onednn"), backend.load("numpy")
 MODES = ("pedantic", "default", "fast")
 ACTIVATIONS = ("identity", "relu", "sigm", "tanh", "elu", "selu")

@@ -16,6 +16,8 @@ if why := backend.available()["onednn"]:
 
 from autotape.backends.onednn_backend import binding
 
+pytestmark = pytest.mark.numpy_only("oneDNN's kernels")
+
 NUMPY, K = backend.load("numpy"), backend.load("onednn")
 ONE = ("relu", "elu", "selu", "sigmoid", "tanh")
 TWO = ("relu_x", "elu_x", "sigmoid_x")

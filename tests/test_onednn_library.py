@@ -11,6 +11,8 @@ import pytest
 
 from autotape.backends.onednn_backend import OneDNNKernels, library
 
+pytestmark = pytest.mark.numpy_only("oneDNN's kernels")
+
 
 @pytest.mark.parametrize("kind", ["nothing", "text", "a folder", "another library"])
 def test_what_is_no_library_is_named(kind, tmp_path, monkeypatch):

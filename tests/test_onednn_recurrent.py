@@ -20,6 +20,8 @@ if why := OneDNNKernels.unavailable():
 
 from autotape.backends.onednn_backend import binding
 
+pytestmark = pytest.mark.numpy_only("oneDNN's kernels")
+
 K, NUMPY = backend.load("onednn"), backend.load("numpy")
 GATES = {"relu": 1, "tanh": 1, "lstm": 4, "gru": 3}
 BOTH = pytest.mark.parametrize("cell", ["lstm", "gru"])

@@ -1,6 +1,6 @@
 """Every operator of the opsets, as autotape.testing.specifications lists them: gradients to second order, layouts, dtypes.
 
-Each test runs on NumPy's arrays and on the strict array.  An operator with a rule and no case fails.
+Each test runs on NumPy's arrays and on the strict array, or on those of --backend.  An operator with a rule and no case fails.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import pkgutil
 
 import numpy as np
 import pytest
+from hypothesis import settings
 
 import autotape as at
 from autotape import backend, math_mode, opsets, tree
@@ -18,8 +19,11 @@ from autotape.operator import OPERATORS
 from autotape.testing.operators import check_operator
 from autotape.testing.specifications import cases
 
+BACKENDS = ["numpy", "strict"] if backend.get() == "numpy" else [backend.get()]
+EXAMPLES = settings().max_examples // 100 if backend.get() == "pycuda" else None  # an emulated device takes its time
 
-@pytest.fixture(params=["numpy", "strict"], autouse=True, scope="module")
+
+@pytest.fixture(params=BACKENDS, autouse=True, scope="module")
 def each_backend(request):
     with backend.use(request.param):
         yield
@@ -27,7 +31,7 @@ def each_backend(request):
 
 @pytest.mark.parametrize("case", cases(), ids=str)
 def test_operator(case):
-    check_operator(case)
+    check_operator(case, EXAMPLES)
 
 
 def test_19_an_operator_is_its_reference_composition():

@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.numpy_only("source files, whatever the backend")
+
 ROOT = Path(__file__).parent.parent
 FOLDERS = ("autotape", "backends", "opsets", "tests", "bench", "examples")
 SOURCES = [path for folder in FOLDERS for path in sorted((ROOT / folder).rglob("*.py"))]

@@ -24,14 +24,19 @@ from autotape.opsets import array, v20
 from autotape.testing import StrictArray  # noqa: F401  registers backend "strict"
 
 X = np.linspace(-1, 1, 100)
-T, SHORT = at.array(X), at.array(X[:3])
+with backend.use("numpy"):
+    T, SHORT = at.array(X), at.array(X[:3])
 
 
 @pytest.fixture(autouse=True)
 def on_numpy():
+    """In all threads."""
     v20.conv4.op.fusion.plans.clear()  # what other tests taught it
-    with backend.use("numpy"), math_mode.use("default"):
+    before = backend.get()
+    backend.set("numpy")
+    with math_mode.use("default"):
         yield
+    backend.set(before)
     v20.conv4.op.fusion.plans.clear()
 
 

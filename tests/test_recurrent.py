@@ -19,7 +19,7 @@ from autotape.train import init
 
 KINDS = ["relu", "tanh", "lstm", "gru"]
 GATES = {"relu": 1, "tanh": 1, "lstm": 4, "gru": 3}
-NUMPY_AND_STRICT = pytest.mark.parametrize("name", ["numpy", "strict"])
+EACH_BACKEND = pytest.mark.parametrize("name", ["numpy", "strict"] if backend.get() == "numpy" else [backend.get()])
 rng = np.random.default_rng(4)
 
 
@@ -75,13 +75,14 @@ def one_sequence(r, w, xs, h, c):
 
 
 def by_sequence(r, w, x, sizes, h, c):
-    """rnnforw on a packed batch, sequence by sequence."""
+    """rnnforw on a packed batch, sequence by sequence, with NumPy."""
     starts = np.cumsum([0, *sizes[:-1]])
     width = r.hidden_size * (2 if r.bidirectional else 1)
     y, h, c = np.empty((len(x), width)), h.copy(), c.copy()
     for b in range(sizes[0]):
         rows = [start + b for start, n in zip(starts, sizes, strict=True) if b < n]
-        ys, h[:, b], c[:, b] = one_sequence(r, w, list(x[rows]), h[:, b], c[:, b])
+        with backend.use("numpy"):
+            ys, h[:, b], c[:, b] = one_sequence(r, w, list(x[rows]), h[:, b], c[:, b])
         y[rows] = ys
     return y, h, c
 
@@ -109,7 +110,7 @@ SHAPES = [  # layers, bidirectional, skip_input, the rows of each step
 # ---------------------------------------------------------------- values
 
 
-@NUMPY_AND_STRICT
+@EACH_BACKEND
 @pytest.mark.parametrize(("layers", "both", "skip", "sizes"), SHAPES)
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_packed_batch_is_its_sequences_one_by_one(kind, layers, both, skip, sizes, name):
@@ -133,7 +134,7 @@ def test_x_of_three_axes_is_a_packed_batch_of_equal_steps(kind):
     x, (h, c) = rng.normal(size=(4, 3, 3)), states(r, 3)
     y, *final = ops.rnnforw(r, w, x, h, only_lstm(r, c))
     packed, *packed_final = ops.rnnforw(r, w, x.reshape(12, 3), h, only_lstm(r, c), batch_sizes=[3] * 4)
-    assert y.shape == (4, 3, 4) and np.array_equal(y.reshape(12, 4), packed)
+    assert y.shape == (4, 3, 4) and np.array_equal(np.asarray(y).reshape(12, 4), packed)
     assert all(np.array_equal(a, b) for a, b in zip(final, packed_final, strict=True))
 
 
@@ -141,7 +142,7 @@ def test_x_of_three_axes_is_a_packed_batch_of_equal_steps(kind):
 def test_x_of_two_axes_is_one_step_and_of_one_axis_one_sequence(kind):
     r, w = network(kind)
     x = rng.normal(size=(1, 3, 3))
-    y = ops.rnnforw(r, w, x)[0]
+    y = np.asarray(ops.rnnforw(r, w, x)[0])
     assert np.array_equal(ops.rnnforw(r, w, x[0])[0], y[0])
     alone, h, _ = ops.rnnforw(r, w, x[0, 0])
     np.testing.assert_allclose(alone, y[0, 0], 1e-14)
@@ -165,8 +166,13 @@ def test_float16_is_computed_in_float32_and_integers_count_as_floats():
     assert half.dtype == np.float16 and np.allclose(half, y, atol=2e-3)
     assert np.array_equal(ops.rnnforw(r, w, x)[0], y)
     assert ops.rnnforw(r, w, x.astype(np.float32))[0].dtype == np.float64
+
+
+@pytest.mark.numpy_only("complex numbers")
+def test_complex_numbers_are_refused():
+    r, w = network("gru")
     with pytest.raises(TypeError, match="recurrent layers are of real numbers, not complex128"):
-        ops.rnnforw(r, w, x + 0j)
+        ops.rnnforw(r, w, np.ones((4, 3, 3), complex))
 
 
 def test_saturated_gates_are_exact_and_nothing_overflows():
@@ -208,7 +214,7 @@ def test_values_and_gradients_are_pytorchs(kind, layers, both, sizes):
 # ---------------------------------------------------------------- gradients
 
 
-@NUMPY_AND_STRICT
+@EACH_BACKEND
 @pytest.mark.parametrize(("layers", "both", "skip", "sizes"), SHAPES)
 @pytest.mark.parametrize("kind", KINDS)
 def test_gradients_in_x_w_and_state_to_second_order(kind, layers, both, skip, sizes, name):
@@ -271,7 +277,7 @@ def test_embeddings_in_front_and_rows_taken_behind():
 
 def test_nothing_is_kept_unless_it_is_recorded():
     k, x = backend.kernels(), rng.normal(size=(6, 3))
-    inputs = (x, rng.normal(size=56), np.zeros((2, 2, 2)), "lstm", (2, 2, 2), False, False)
+    inputs = (*map(k.adopt, (x, rng.normal(size=56), np.zeros((2, 2, 2)))), "lstm", (2, 2, 2), False, False)
     assert [a.size for a in k.recurrence(*inputs, False)[2:]] == [0, 0]
     assert [a.size for a in k.recurrence(*inputs, True)[2:]] == [48, 12]
 
@@ -336,7 +342,7 @@ def test_an_initial_state_may_be_learnt():
         r.h = h
         loss = np.sum(r(np.ones((3, 2, 3))) ** 2)
     (gradient,) = tape.gradient(loss, [h])
-    assert gradient.shape == h.shape and np.abs(gradient).min() > 0 and r.h is not h
+    assert gradient.shape == h.shape and np.abs(np.asarray(gradient)).min() > 0 and r.h is not h
 
 
 def by_pieces(r, x, wrap):
@@ -429,7 +435,7 @@ def test_dropout_is_replayed_by_checkpoint():
 def test_the_weights_are_all_matrices_then_all_biases_layer_by_layer(kind, layers, both, skip):
     r, w = network(kind, 4, 4, num_layers=layers, bidirectional=both, skip_input=skip)
     parts = ops.rnnparams(r, w)
-    assert np.array_equal(np.concatenate([p.ravel() for p in parts if p is not None]), w)
+    assert np.array_equal(np.concatenate([np.ravel(np.asarray(p)) for p in parts if p is not None]), w)
     n, directions = GATES[kind], 2 if both else 1
     assert len(parts) == 2 * r.layers * 2 * n and r.layers == layers * directions
     assert sum(p is None for p in parts) == (n * directions if skip else 0)
@@ -440,10 +446,14 @@ def test_the_weights_are_all_matrices_then_all_biases_layer_by_layer(kind, layer
         assert matrix is None if skip and layer <= directions and id <= n else matrix.shape == (4, columns)
 
 
-def test_a_part_of_an_array_of_weights_is_a_view_and_of_a_param_a_tensor():
+@pytest.mark.numpy_only("views of NumPy's arrays")
+def test_a_part_of_an_array_of_weights_is_a_view():
     r, w = network("lstm")
     ops.rnnparam(r, 1, 2, 2, w)[...] = 7
     assert (w == 7).sum() == 2
+
+
+def test_a_part_of_a_param_is_a_tensor():
     net = ops.RNN(3, 2, dtype=np.float64)
     with at.Tape() as tape:
         loss = np.sum(ops.rnnparam(net, 1, 8, 1) ** 2)
@@ -451,7 +461,7 @@ def test_a_part_of_an_array_of_weights_is_a_view_and_of_a_param_a_tensor():
     assert np.count_nonzero(gradient) == 4 and np.array_equal(ops.rnnparam(net, 1, 8, 1, gradient), 2 * ops.rnnparam(net, 1, 8, 1).numpy())
 
 
-@NUMPY_AND_STRICT
+@EACH_BACKEND
 def test_first_values(name):
     with backend.use(name), random.use(0):
         r = ops.RNN(30, 50, bidirectional=True)
@@ -479,9 +489,9 @@ def test_a_network_is_a_tree_whose_leaf_is_w_and_whose_state_is_one():
     assert at.tree.leaves({"net": r})[0] is r.w and at.tree.paths(r) == [".w"]
     value, gradient = at.value_and_grad(lambda r: np.sum(r(x) ** 2))(r)
     assert type(gradient) is ops.RNN and gradient.w.shape == r.w.shape and r.h.shape == (1, 2, 2)
-    moved = at.tree.map(lambda w, g: np.array(w.value) - 0.01 * g, r, gradient)
+    moved = at.tree.map(lambda w, g: w.value - 0.01 * g, r, gradient)
     r.h = r.c = 0
-    assert np.sum(moved(x) ** 2) < value and r.h.shape == (1, 2, 2)
+    assert np.sum(np.asarray(moved(x)) ** 2) < value and r.h.shape == (1, 2, 2)
 
 
 def test_networks_are_copied_pickled_and_saved_whole(tmp_path):
@@ -597,10 +607,10 @@ def test_a_state_that_does_not_fit():
 def test_weights_that_do_not_fit():
     r, w = ops.rnninit(3, 2, rnn_type="tanh")
     with pytest.raises(ValueError, match=re.escape("rnnforw: w (13,) must have the shape (14,) for RNN(input_size=3")):
-        ops.rnnforw(r, w[1:], np.ones(3))
+        ops.rnnforw(r, np.asarray(w)[1:], np.ones(3))
     with pytest.raises(ValueError, match=r"rnnforw: w is None; pass r\.w, or the weights that rnninit gave beside RNN"):
         r(np.ones(3))
-    with pytest.raises(TypeError, match=r"rnnforw: r must be an RNN, got ndarray\(14,\) float32"):
+    with pytest.raises(TypeError, match=rf"rnnforw: r must be an RNN, got {type(w).__name__}\(14,\) float32"):
         ops.rnnforw(w, r, np.ones(3))
     for numbers, message in (((2, 1, 1), "layer must be from 1 to 1"), ((1, 3, 1), "id must be from 1 to 2"), ((1, 1, 0), "param must be")):
         with pytest.raises(ValueError, match=f"rnnparam: {message}"):

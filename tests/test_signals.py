@@ -21,7 +21,7 @@ from autotape.testing.strategies import arrays, distinct, shapes
 
 FEW = settings(max_examples=settings().max_examples // 7)
 FLOATS = st.sampled_from([np.float32, np.float64])
-BACKENDS = st.sampled_from(["numpy", "strict"])
+BACKENDS = st.sampled_from(["numpy", "strict"] if backend.get() == "numpy" else [backend.get()])
 MODES = st.sampled_from(["full", "same", "valid"])
 seeds = st.integers(0, 999)
 windows = np.lib.stride_tricks.sliding_window_view
@@ -71,9 +71,9 @@ def bessel(order: int, x: float) -> Fraction:
 @pytest.mark.parametrize("order", [0, 1, 2, 5])
 def test_bessel_functions_have_their_digits(order):
     for x in (1e-3, 0.7, 5.0, 16.3, 19.9, 20.1, 24.9, 25.1, 33.0, 80.0):
-        y = float(kernels().bessel_i(np.array(x), order))
+        y, turned = (float(np.asarray(kernels().bessel_i(kernels().adopt(np.array(z)), order))) for z in (x, -x))
         assert abs(y / float(bessel(order, x)) - 1) < 2e-15
-        assert kernels().bessel_i(np.array(-x), order) == (-1) ** order * y
+        assert turned == (-1) ** order * y
 
 
 def test_derivatives_of_i0():
@@ -85,6 +85,10 @@ def test_derivatives_of_i0():
     assert at.grad(np.i0)(3.0) == ops.i1(np.array(3.0)) and ops.i1(np.float32([1])).dtype == np.float32
     assert 1e307 < ops.i1(np.array(713.0)) < math.inf  # exp(713) is infinite
     check_grads(np.i0, (np.array([-30.0, -2.0, 0.0, 0.3, 25.0]) / 10,))
+
+
+@pytest.mark.numpy_only("complex numbers")
+def test_i0_of_a_complex_number_is_refused():
     with pytest.raises(TypeError, match="real"):
         np.i0(at.array([1j]))
 
@@ -430,6 +434,10 @@ def test_gradients_of_parts():
 def test_parts_say_what_does_not_fit():
     with pytest.raises(TypeError, match="integers, not float64"):
         np.ldexp(at.array(1.0), at.array(2.0))
+
+
+@pytest.mark.numpy_only("complex numbers")
+def test_parts_of_complex_numbers_are_refused():
     for f in (np.real, np.imag, np.conj, np.angle, np.real_if_close):
         with pytest.raises(TypeError, match="must be real, not complex128"):
             f(at.array([1j]))

@@ -29,6 +29,7 @@ from autotape.train.optimisers import SGD, Adam, Momentum
 from autotape.train.snapshots import Snapshots, load_params, newest, read
 
 ROOT = Path(__file__).parent.parent
+BACKENDS = ["numpy", "strict" if backend.get() == "numpy" else backend.get()]
 RNG = np.random.default_rng(0)
 X, Y = RNG.normal(size=(30, 4)), RNG.normal(size=30)
 
@@ -153,9 +154,9 @@ def test_going_on_on_another_backend(tmp_path, kind):
 
 
 @pytest.mark.parametrize("kind", [np.array, at.array, at.Param], ids=["arrays", "Tensors", "Params"])
-@pytest.mark.parametrize("there", ["numpy", "strict"])
-@pytest.mark.parametrize("here", ["numpy", "strict"])
-@pytest.mark.parametrize("leaves", ["numpy", "strict"])
+@pytest.mark.parametrize("there", BACKENDS)
+@pytest.mark.parametrize("here", BACKENDS)
+@pytest.mark.parametrize("leaves", BACKENDS)
 def test_a_state_goes_on_whatever_backend_it_comes_from(tmp_path, kind, there, here, leaves):
     whole = [s.loss for s in training(kind=kind)]
     random.current().state = random.Generator(0).state
@@ -866,6 +867,7 @@ def interrupted(folder, every, number, after):
     return [line for line in (*lines, *out.splitlines()) if line.count(" ") == 1], err, process.returncode
 
 
+@pytest.mark.numpy_only("a process of its own, which takes NumPy")
 def test_a_process_killed_in_mid_epoch_goes_on_bit_for_bit(tmp_path, uninterrupted):
     folder, (whole, log) = tmp_path / "run", uninterrupted
     for after in (12, 13, 41, 77):  # epochs are of 23 batches
@@ -878,6 +880,7 @@ def test_a_process_killed_in_mid_epoch_goes_on_bit_for_bit(tmp_path, uninterrupt
     assert folder.with_suffix(".csv").read_text() == log
 
 
+@pytest.mark.numpy_only("a process of its own, which takes NumPy")
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT], ids=lambda n: n.name)
 def test_a_process_told_to_end_leaves_a_snapshot_of_its_last_step(tmp_path, uninterrupted, number):
     folder, (whole, log) = tmp_path / "run", uninterrupted

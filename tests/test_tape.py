@@ -326,10 +326,10 @@ def test_11_gradient_takes_a_tree_of_sources_at_once():
     close(g["rest"][1][0].numpy(), 8 * X * X)
     close(g["y"].numpy(), 4 * X)
     assert g["rest"][1][1] is None and g["unused"].shape == (2, 0) and g["unused"].dtype == np.float32
-    assert type(g["p"]) is np.ndarray and type(g["y"]) is at.Tensor
-    assert not np.shares_memory(g["p"], g["again"]) and g["p"].flags.writeable
+    assert type(g["p"]) is kernels().array and type(g["y"]) is at.Tensor
     g["p"] += 1
     assert (p.numpy() == X).all()
+    close(g["again"], 8 * X)  # no memory is shared
 
 
 def test_11_gradients_share_no_memory():
@@ -600,7 +600,8 @@ def test_a_param_holds_floats_of_one_shape_and_dtype():
             p.value = bad
     with pytest.raises(ValueError):
         p -= np.ones((2, 3))
-    with pytest.raises(ValueError, match="read-only"):
+    kind, message = (ValueError, "read-only") if kernels().array is np.ndarray else (TypeError, "item assignment")
+    with pytest.raises(kind, match=message):
         p.value[0] = 1
     assert p.version == 4
 
@@ -692,7 +693,7 @@ def test_11_an_exception_closes_every_tape_on_its_way():
 
 
 def test_12_a_tape_remembers_its_backend_and_math_mode():
-    seen = []
+    seen, before = [], backend.get()
 
     @operator
     def noted(x):
@@ -716,7 +717,7 @@ def test_12_a_tape_remembers_its_backend_and_math_mode():
     close(strict.to_numpy(h), 2 * X)
     with math_mode.use("fast"):
         t.gradient(loss, p)
-    assert seen == [("strict", "pedantic")] * 3 and (backend.get(), math_mode.get()) == ("numpy", "default")
+    assert seen == [("strict", "pedantic")] * 3 and (backend.get(), math_mode.get()) == (before, "default")
     close(p.numpy(), X)
     t.close()
     del pull
@@ -725,6 +726,8 @@ def test_12_a_tape_remembers_its_backend_and_math_mode():
 
 
 def test_12_settings_are_restored_if_a_rule_raises():
+    before = backend.get()
+
     @operator
     def broken(x):
         return kernels().copy(x)
@@ -737,7 +740,7 @@ def test_12_settings_are_restored_if_a_rule_raises():
         _, pull = at.vjp(lambda x: broken(x).sum(), kernels().adopt(X))
     with pytest.raises(ZeroDivisionError):
         pull(1.0)
-    assert (backend.get(), math_mode.get()) == ("numpy", "default") and clean()
+    assert (backend.get(), math_mode.get()) == (before, "default") and clean()
 
 
 # ---------------------------------------------------------------- fused chains
@@ -775,7 +778,7 @@ def test_11_a_change_in_place_is_seen_by_nobody_who_took_the_value():
         k = backend.kernels()
         k.update_sgd(array, array, k.ones(array.shape, array.dtype), 1.0, 1.0, 0.0)
 
-    for name in ("numpy", "strict"):
+    for name in ("numpy", "strict") if backend.get() == "numpy" else (backend.get(),):
         with backend.use(name):
             p = at.Param(np.ones((2, 3)))
             taken = [p.T, p.reshape((3, 2)), p[0], at.stop_gradient(p), p.value]

@@ -13,6 +13,7 @@ from autotape.testing import check_grads
 from autotape.testing.strategies import arrays, shapes
 
 close = np.testing.assert_array_equal
+HOST = pytest.mark.numpy_only("NumPy takes host memory alone")
 PARAMS = {"w": np.arange(6.0, dtype=np.float32).reshape(2, 3), "b": [np.zeros(2), 1.5], "n": 3, "mode": "same", "flag": True, "none": None}
 
 
@@ -60,6 +61,8 @@ def test_tensors_params_and_other_backends():
     p = at.Param(np.ones(2))
     v, unflatten = at.flatten([p, at.array([3.0])])
     assert type(v) is at.Tensor and unflatten(v)[1].numpy().tolist() == [3.0]
+    raw = backend.kernels().adopt(np.ones(2))
+    assert type(at.flatten([raw, 3.0])[0]) is type(raw)
     with backend.use("strict"):
         v, unflatten = at.flatten([at.array([1.0, 2.0]), at.array(3.0)])
         assert tree.map(lambda t: t.numpy().tolist(), unflatten(v)) == [[1.0, 2.0], 3.0]
@@ -74,6 +77,7 @@ def test_a_vector_of_another_length_is_refused():
 # ---------------------------------------------------------------- DLPack
 
 
+@HOST
 def test_dlpack_out_and_in():
     t = at.array(np.arange(3.0))
     close(np.from_dlpack(t), t.numpy())
@@ -98,6 +102,7 @@ def test_a_tree_that_changes_later_changes_nothing():
     assert unflatten(v) == {"a": 1.0, "b": 2.0}
 
 
+@HOST
 def test_dlpack_says_that_it_is_read_only_where_it_can():
     p = at.Param(np.arange(3.0))
     close(np.from_dlpack(p), [0, 1, 2])
