@@ -110,6 +110,9 @@ class BatchedKernels:
             if not hasattr(self, name):
                 setattr(self, name, functools.partial(self._run, name, BATCHED.get(name)))
 
+    def is_alone(self, x: Any) -> bool:
+        return False
+
     def _run(self, name: str, form: Callable[..., Array | None] | None, *args: Any, **named: Any) -> Any:
         """A kernel: plain where no argument is batched, else its batched form, else row by row."""
         kernel = getattr(self.base, name)

@@ -95,7 +95,7 @@ class Level:
         out = list(self.inputs)
         for i, v in zip(self.slots, self.variables, strict=True):
             g = found.pop(v._id, None)
-            exclusive = v._id - self.base in own or (getrefcount(g) == ALONE and is_memory_alone(g))
+            exclusive = v._id - self.base in own or (getrefcount(g) == ALONE and is_memory_alone(g, self.settings.kernels))
             out[i] = g.copy() if sparse and type(g) is Rows else self._hand_out(self.inputs[i], v, g, exclusive)
         return out
 

@@ -150,9 +150,9 @@ class Param:
         Another thread must not take the value meanwhile.  Raises TapeError while a tape that used the Param is still to be walked.
         """
         self.check_free()
-        # Of an ndarray every view counts, so that one too many may be counted, never one too few; of other arrays nobody knows.
-        if type(self._value) is not np.ndarray or getrefcount(self._value) > _ALONE:
-            self._value = backend_of(self._value).copy(self._value)
+        k = backend_of(self._value)
+        if getrefcount(self._value) > _ALONE or not k.is_alone(self._value):
+            self._value = k.copy(self._value)
         try:
             update(self._value)
         finally:

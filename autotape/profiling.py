@@ -216,7 +216,8 @@ def _timed_forward(op: Operator, forward: Any) -> Any:
 
 # Kernels, but for those that only say something
 _KERNELS = [n for n, kind in Kernels.__annotations__.items() if kind in ("Unary", "Binary")]
-_KERNELS += [n for n in vars(Kernels) if not n.startswith("_") and n not in ("account", "synchronize", "scalar", "compile_elementwise")]
+_UNTIMED = ("account", "synchronize", "is_alone", "scalar", "compile_elementwise")
+_KERNELS += [n for n in vars(Kernels) if not n.startswith("_") and n not in _UNTIMED]
 _MOVES = ("adopt", "to_numpy")  # which have nothing to do where the backend's arrays are NumPy's
 _VIEWS = ("reshape", "transpose", "broadcast_to")
 

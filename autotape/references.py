@@ -17,13 +17,13 @@ def _unheld() -> tuple[int, int]:
 ALONE, LISTED = _unheld()  # of a value that a variable holds, and of one in a list, asked as above
 
 
-def is_memory_alone(x: Any) -> bool:
+def is_memory_alone(x: Any, k: Any) -> bool:
     """Whether x, which nobody but the caller's variables holds, is an array that may be written to, over memory that no other shares.
 
-    It has all of that memory: a part would keep the whole.
+    Of NumPy's memory it has all: a part would keep the whole.  k has the kernels of x's backend.
     """
     if type(x) is not np.ndarray:
-        return False
+        return type(x) is k.array and k.is_alone(x)
     owner = x.base
     if owner is not None:
         is_whole = type(owner) is np.ndarray and owner.base is None and owner.nbytes == x.nbytes  # or elements lie on each other

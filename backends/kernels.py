@@ -79,6 +79,9 @@ class Kernels(Protocol):
     def synchronize(self) -> None:
         """Wait until all work that this backend's kernels have started is done; nothing where they return with their work done."""
 
+    def is_alone(self, x: Array) -> bool:
+        """Whether no array that does not hold x itself has a part in its memory; False where nobody knows."""
+
     # -- in and out
     def adopt(self, x: Any) -> Array | None:
         """A NumPy array, NumPy scalar, or (nested) list of numbers as an array of this backend; None if x is nothing of the kind."""

@@ -11,7 +11,7 @@ from autotape.testing.backend_suite import Call, check_kernel, kernel_calls
 from autotape.testing.strict import CONTRACT
 
 CALLS = kernel_calls()
-SAYS_SOMETHING = {"account", "synchronize", "adopt", "to_numpy", "compile_elementwise", "compiles"}
+SAYS_SOMETHING = {"account", "synchronize", "is_alone", "adopt", "to_numpy", "compile_elementwise", "compiles"}
 
 
 

@@ -178,7 +178,8 @@ def test_half_floats_add_up_in_float32(k, dtype, kernel):
     g = Geometry((1, 1), ((0, 0), (0, 0)), (1, 1), (1, 1))
     w, x = on_device(k, np.full((1, 600, 1, 1), 8, dtype)), on_device(k, np.ones((1, 600, 2, 2), dtype))
     with by(kernel):
-        assert (np.asarray(k.conv(w, x, g, 1.0)) == np.asarray(4800, dtype)).all()
+        same(k.conv(w, x, g, 1.0), np.full((1, 1, 2, 2), 4800, dtype))
+        same(k.conv(w, x, g, 0.5), np.full((1, 1, 2, 2), 2400, dtype))
 
 
 @pytest.mark.parametrize("kernel", ["direct", "32"])
@@ -332,6 +333,7 @@ def test_shapes_that_no_convolution_has_are_refused_by_name(k):
         (lambda: k.conv_bias_act(w, x, None, None, "softplus", g, 1.0, 1.0), "known are identity, relu"),
         (lambda: k.conv_bias_act(w, x, b, None, "relu", g, 1.0, 1.0), "broadcast"),
         (lambda: k.conv_bias_act(w, x, None, ones(1, 4, 3, 2), "relu", g, 1.0, 1.0), "broadcast"),
+        (lambda: k.conv_bias_act(w, x, None, ones(3, 4, 3, 3), "relu", g, 1.0, 1.0), "broadcast"),
     ]:
         with pytest.raises(ValueError, match=message):
             call()

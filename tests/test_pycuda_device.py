@@ -178,7 +178,7 @@ def test_a_limit_is_kept_and_what_is_held_goes_first(k):
         del half
         assert k.memory.statistics()["held"] >= 2**21
         large = k.zeros((3 * 2**18,), np.float32)  # 3 MiB: fits only once those 2 are given back
-        with pytest.raises(MemoryError, match=r"out of memory: 2 MiB were asked for.*the pool's limit is .*at\.checkpoint"):
+        with pytest.raises(MemoryError, match=r"the limit of .* of device memory is reached: 2 MiB were asked for.*at\.checkpoint"):
             k.zeros((2**19,), np.float32)
         close(np.asarray(k.sum(large, None, False)), 0)
     finally:
@@ -192,7 +192,7 @@ def test_the_device_is_out_of_memory(k, emulated):
     close((x * 3).numpy(), 3 * X)  # what was held went back, and the second try found memory
     k.memory.release()
     environment.fault("out_of_memory", 1, 10)
-    with pytest.raises(MemoryError, match=r"multiply.*out of memory.*were asked for.*free.*autotape's arrays have"):
+    with pytest.raises(MemoryError, match=r"multiply.*out of memory.*were asked for, autotape's arrays have .* free"):
         x * 3
     environment.fault("out_of_memory", 0)
     close((x * 3).numpy(), 3 * X)
@@ -238,6 +238,39 @@ def test_gradients_on_a_stream(k):
 
     with k.on_stream(cuda.Stream()):
         close(at.grad(lambda x: np.sum(np.tanh(x) ** 2))(X), 2 * np.tanh(X) * (1 - np.tanh(X) ** 2), rtol=1e-5)
+
+
+def test_a_cached_number_is_in_memory_for_the_stream_that_reads_it():
+    program = """
+import threading
+import numpy as np
+import pycuda.driver as cuda
+from autotape import backend
+
+k = backend.load("pycuda")
+zeros, streams, both = k.zeros((3,), np.float32), (cuda.Stream(), cuda.Stream()), threading.Barrier(2)
+k.synchronize()
+
+def threes():
+    return k.broadcast_to(k.scalar(3.0, np.dtype(np.float32)), (3,))
+
+def first():
+    with k.on_stream(streams[0]):
+        both.wait()
+        x = threes()
+        both.wait()
+        both.wait()
+
+thread = threading.Thread(target=first)
+thread.start()
+with k.on_stream(streams[1]):
+    both.wait()
+    both.wait()
+    print(k.to_numpy(zeros + threes()))
+    both.wait()
+thread.join()
+"""
+    assert run(program, deferred=True) == "[3. 3. 3.]"
 
 
 def test_threads_share_the_device(k):
@@ -373,3 +406,29 @@ def test_a_foreign_array_stops_no_rule_from_being_compiled(k, emulated):
     with at.profile() as p:
         np.sinc(t)
     assert not any(row.kernel in ("where", "multiply") for row in p.rows)
+
+
+def test_a_limit_that_is_none(k):
+    for limit in ("8GB", -1, 1.5, True):
+        with pytest.raises(ValueError, match=f"is a number of bytes or None, not {limit!r}"):
+            k.memory.limit = limit
+    assert k.memory.limit is None
+
+
+def test_raw_arrays_beside_numpys(k):
+    x = k.adopt(X)
+    products = [(x + X, 2 * X), (X * x, X * X), (X / x, X / X), (x @ X.T, X @ X.T), (X.T @ x, X.T @ X)]
+    for y, expected in (*products, (x[1], X[1]), (x[:, ::-2], X[:, ::-2])):
+        assert type(y) is k.array
+        close(np.asarray(y), expected, rtol=1e-5)
+
+
+def test_gpuarrays_are_made_of_arrays_tensors_and_params(k):
+    from pycuda.gpuarray import GPUArray
+
+    for x in (k.adopt(X), at.array(X), at.Param(X)):
+        y = k.to_gpuarray(x)
+        assert type(y) is GPUArray and y.dtype == np.float32
+        close(y.get(), X)
+    with pytest.raises(TypeError, match="to_gpuarray takes an array on the device, not str"):
+        k.to_gpuarray("x")

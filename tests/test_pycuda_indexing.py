@@ -81,6 +81,12 @@ def everything_agrees(k, x, index, layout="dense", where="host"):
     same(out, N.index_set(x, index, v))
 
 
+def test_a_number_that_was_adopted_is_written_to(k):
+    out = k.adopt(np.array(1.5))
+    k.index_write(out, (), k.adopt(np.array(2.5)))
+    same(out, np.array(2.5))
+
+
 # ---------------------------------------------------------------- what an index means
 
 

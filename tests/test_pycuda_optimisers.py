@@ -66,6 +66,16 @@ def test_layouts_and_a_result_of_its_own(k, name):
 
 
 @EACH
+def test_numbers_that_were_adopted_are_written_to(k, name):
+    (w, g), state = arrays(name, (), np.float32)
+    out, *device = (k.adopt(x) for x in (w, *state))
+    getattr(k, name)(out, out, k.adopt(g), *device, *numbers(name))
+    getattr(N, name)(w, w, g, *state, *numbers(name))
+    for found, expected in zip((out, *device), (w, *state), strict=True):
+        np.testing.assert_allclose(found, expected, 2e-6)
+
+
+@EACH
 def test_without_decay_infinite_parameters_stay(k, name):
     (w, g), state = arrays(name, (7,), np.float32)
     w[0] = np.inf

@@ -373,6 +373,12 @@ def test_in_place(k):
         y += k.adopt(np.ones((2, 2, 3), np.float32))
 
 
+def test_the_spacing_of_zeros(k):
+    for dtype in FLOATS:
+        x = np.array([0.0, -0.0], dtype)
+        np.testing.assert_array_equal(k.to_numpy(k.spacing(k.adopt(x))), N.spacing(x), f"spacing of {dtype}")
+
+
 OVERLAPS = {
     "a shift": (slice(1, None), slice(None, -1)),
     "backwards": (slice(None), slice(None, None, -1)),
@@ -487,6 +493,7 @@ def test_an_option_that_a_rule_chooses_by_is_part_of_its_text(k, monkeypatch):
 
 def test_what_is_not_elementwise_runs_as_it_stands(k):
     rule, x = compiled(k, lambda x: x * x.shape[0]), np.array([1.0, 2])
+    agree("an option without a hash", k.to_numpy(compiled(k, lambda x, o: x + o[0][0])(k.adopt(x), ([1], 2))), x + 1)
     agree("by shape", k.to_numpy(rule(k.adopt(x))), x * 2)
     rule = compiled(k, lambda x: x if x.item() > 0 else -x)
     agree("by value", k.to_numpy(rule(k.adopt(np.array([-3.0])))), np.array([3.0]))

@@ -310,6 +310,8 @@ def test_residuals_that_do_not_fit(k):
     a, b, z = (k.adopt(np.ones(s)) for s in [(2, 3), (3, 4), (2, 5)])
     with pytest.raises(ValueError, match=r"\(2, 5\)"):
         k.matmul_bias_act(a, b, None, z, "relu")
+    with pytest.raises(ValueError, match=r"\(2, 5\) do not broadcast to the product's shape \(2, 1\)"):
+        k.matmul_bias_act(a, k.adopt(np.ones((3, 1))), None, z, "relu")
     with pytest.raises(ValueError, match=r"\(2, 3\) and b \(2, 5\)"):
         k.matmul_bias_act(a, z, None, None, "relu")
 

@@ -98,6 +98,9 @@ class StrictKernels:
     def synchronize(self) -> None:
         NUMPY.synchronize()
 
+    def is_alone(self, x: StrictArray) -> bool:
+        return False  # arrays may be views of one buffer, and do not know it
+
     def adopt(self, x: Any) -> StrictArray | None:
         if type(x) is StrictArray:
             return x

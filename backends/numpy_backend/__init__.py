@@ -50,6 +50,10 @@ class NumpyKernels:
         """NumPy is all there is."""
         return "numpy", ""
 
+    def is_alone(self, x: np.ndarray) -> bool:
+        """Views hold the array whose memory they see."""
+        return x.base is None
+
     def synchronize(self) -> None:
         """A kernel that has returned is done."""
 

@@ -9,12 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from math import prod
+from sys import getrefcount
 from typing import Any
 
 import numpy as np
 
 from .driver import device
-from .memory import pool
+from .memory import Block, pool
 
 Shape = tuple[int, ...]
 KINDS = "biuf"  # of dtypes that kernels take; and bfloat16
@@ -100,12 +101,19 @@ def number(value: Any, dtype: np.dtype[Any]) -> DeviceArray:
     return x
 
 
+def settled(x: DeviceArray) -> DeviceArray:
+    """x itself, to be written to: if it was a number, it is an array in memory from now on."""
+    if x.value is not None:
+        _place(x)
+        x.block, x.value, x.code = x.block[0], None, x.dtype.num
+    return x
+
+
 def view(x: DeviceArray, shape: Shape, strides: Shape, offset: int = 0) -> DeviceArray:
     """Other elements of x's block: `offset` and `strides` are in bytes."""
     if x.value is not None:  # numbers are cached, and a view may be written to
-        x = number(x.value, x.dtype)
-    address = x.address + offset  # first: it may make the block, if x is a number
-    return DeviceArray(x.block, address, shape, strides, x.dtype, is_dense(shape, strides, x.dtype.itemsize))
+        x = settled(number(x.value, x.dtype))
+    return DeviceArray(x.block, x.address + offset, shape, strides, x.dtype, is_dense(shape, strides, x.dtype.itemsize))
 
 
 def row_major(shape: Shape, itemsize: int) -> Shape:
@@ -115,6 +123,11 @@ def row_major(shape: Shape, itemsize: int) -> Shape:
         strides.append(step)
         step *= n
     return tuple(reversed(strides))
+
+
+def is_held_once(x: DeviceArray) -> bool:
+    """Whether x's block is of our pool, and no other array has it."""
+    return type(x.block) is Block and getrefcount(x.block) == _HELD_ONCE
 
 
 def is_dense(shape: Shape, strides: Shape, itemsize: int) -> bool:
@@ -146,12 +159,16 @@ def supported(dtype: Any) -> np.dtype[Any]:
 def _place(x: DeviceArray) -> int:
     """Put a number into memory, where it has none yet: by a fill, for which nobody waits.  A thread on another stream makes its own."""
     d = device()
-    if x.block is None or x.block.stretch.stream is not d.here.stream:
+    if x.block is None or x.block[0].stretch.stream is not d.here.stream:
         block = pool().take(x.dtype.itemsize)
         bits = np.asarray(x.value, x.dtype).tobytes()
         width = min(len(bits), 4)
         fill = getattr(d.cuda, f"memset_d{8 * width}_async")
         for i in range(0, len(bits), width):
             fill(block.address + i, int.from_bytes(bits[i : i + width], "little"), 1, d.here.stream)
-        x._address, x.block = block.address, block
+        x._address, x.block = block.address, (block, x.block)  # another library may still use the address before
     return x._address
+
+
+_example = DeviceArray(object(), 0, (), (), np.dtype(bool), True)
+_HELD_ONCE = getrefcount(_example.block)  # what Python says of a block that one array has; Pythons differ

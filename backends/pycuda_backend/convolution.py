@@ -17,7 +17,8 @@ from ..numpy_backend.convolution import check
 from .array import DeviceArray, empty
 from .convolution_plan import Sum, plan
 from .launch import blocks_for, c_type, threads_for
-from .layout import Form
+from .layout import Form, broadcast
+from .symbols import beside
 from .transfer import dense
 
 ACTIVATIONS = {"identity": "", "relu": "relu", "sigm": "sigmoid", "tanh": "tanh", "elu": "elu", "selu": "selu"}  # and their kernels
@@ -73,6 +74,9 @@ def conv_bias_act(
     has_fitting_bias = b is None or (bias is not None and b.dtype == dtype)
     if dtype.kind in "fV" and has_fitting_bias and (z is None or (z.dtype == dtype and z.shape == shape)):
         return _conv(k, w, x, geometry, Finish(alpha, bias, None if z is None else dense(z), beta, activation))
+    added = [a.shape for a in (b, z) if a is not None]
+    if broadcast([shape, *added]) != shape:
+        raise ValueError(f"conv_bias_act: {' and '.join(map(str, added))} do not broadcast to the result's shape {shape}")
     return _finisher(k)(conv(k, w, x, geometry, alpha), z, b, activation, None if beta == 1 else float(beta))
 
 
@@ -85,7 +89,8 @@ def _conv(k: Any, w: Array, x: Array, g: Geometry, finish: Finish) -> Array:
 
 # -- arguments
 def _dtype(a: Array, b: Array, alpha: float) -> np.dtype[Any]:
-    return np.result_type(a.dtype, b.dtype) if alpha == 1 else np.result_type(a.dtype, b.dtype, alpha)
+    dtype = np.result_type(a.dtype, b.dtype)
+    return dtype if alpha == 1 else beside(dtype, alpha)
 
 
 def _promoted(k: Any, a: Array, b: Array, alpha: float) -> tuple[DeviceArray, DeviceArray]:

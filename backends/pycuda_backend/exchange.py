@@ -135,10 +135,14 @@ def interface(x: DeviceArray) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def to_gpuarray(k: Any, x: DeviceArray) -> Any:
-    """x as a pycuda.gpuarray.GPUArray that shares its memory; PyCUDA works on the default stream."""
+def to_gpuarray(k: Any, x: Any) -> Any:
+    """x, an array or what lends one by DLPack as Tensors do, as a pycuda.gpuarray.GPUArray that shares its memory; PyCUDA works on the
+    default stream."""
     from pycuda.gpuarray import GPUArray
 
+    given, x = type(x).__name__, k.adopt(x)
+    if x is None:
+        raise TypeError(f"to_gpuarray takes an array on the device, not {given}")
     _let_wait(_LEGACY_STREAM, _stream())
     shared = {"base": x, "gpudata": x.address} if x.size else {}
     return GPUArray(x.shape, x.dtype, strides=x.strides, **shared)

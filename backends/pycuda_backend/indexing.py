@@ -15,7 +15,7 @@ import numpy as np
 
 from ..kernels import Array, Shape
 from . import indices, lookups
-from .array import DeviceArray, empty, view
+from .array import DeviceArray, empty, settled, view
 from .indices import Lookup
 from .launch import blocks_for, threads_for
 from .lookups import INT64, Place
@@ -49,7 +49,7 @@ def index_set(k: Any, x: DeviceArray, index: Any, v: DeviceArray) -> DeviceArray
 
 
 def index_write(k: Any, out: DeviceArray, index: Any, v: DeviceArray) -> None:
-    if not out.dense:
+    if not settled(out).dense:
         copy_into(out, index_set(k, out, index, v))
         return
     base, place, distinct = _understood(k, out, index)

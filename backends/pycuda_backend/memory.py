@@ -42,7 +42,7 @@ class Block:
 
 
 class Pool:
-    """All memory of the device that autotape has.  `limit` is in bytes, None for all there is."""
+    """All memory of the device that autotape has."""
 
     def __init__(self, device: Device) -> None:
         self._device, self._here = device, device.here
@@ -50,8 +50,19 @@ class Pool:
         self._all: dict[int, Stretch] = {}  # by address
         self._lock = threading.RLock()  # giving back may happen inside taking, when garbage is collected there
         self._is_closed = False
-        self.limit: int | None = None
+        self._limit: int | None = None
         self._reserved = self._in_use = self._peak = self._taken = self._allocated = 0
+
+    @property
+    def limit(self) -> int | None:
+        """Bytes that autotape may have, those in use and those held; None for all there are."""
+        return self._limit
+
+    @limit.setter
+    def limit(self, limit: int | None) -> None:
+        if limit is not None and (type(limit) is not int or limit < 0):
+            raise ValueError(f"the limit of device memory is a number of bytes or None, not {limit!r}")
+        self._limit = limit
 
     def take(self, size: int) -> Block:
         """A block of at least `size` bytes.  Raises OutOfMemory."""
@@ -112,7 +123,7 @@ class Pool:
     def _allocate(self, size: int, stream: Any) -> Stretch:
         """Memory from the driver; if it has none, what is held goes back to it first."""
         for again in (False, True):
-            if self.limit is None or self._reserved + size <= self.limit:
+            if self._limit is None or self._reserved + size <= self.limit:
                 try:
                     stretch = Stretch(self._device.cuda.mem_alloc(size), size, stream)
                 except self._device.cuda.MemoryError:
@@ -131,10 +142,10 @@ class Pool:
 
     def _exhausted(self, size: int) -> OutOfMemory:
         free, total = self._device.cuda.mem_get_info()
-        limit = "" if self.limit is None else f" (the pool's limit is {_readable(self.limit)})"
+        why = "the device is out of memory" if self._limit is None else f"the limit of {_readable(self._limit)} of device memory is reached"
         return OutOfMemory(
-            f"the device is out of memory: {_readable(size)} were asked for, {_readable(free)} of {_readable(total)} are free and "
-            f"autotape's arrays have {_readable(self._in_use)}{limit}; use smaller batches or at.checkpoint, or drop arrays"
+            f"{why}: {_readable(size)} were asked for, autotape's arrays have {_readable(self._in_use)}, and {_readable(free)} of "
+            f"{_readable(total)} are free on the device; use smaller batches or at.checkpoint, or drop arrays"
         )
 
 

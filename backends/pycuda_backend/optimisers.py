@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from .array import DeviceArray
+from .array import DeviceArray, settled
 from .elementwise import Rule
 
 Out = DeviceArray
@@ -25,7 +25,7 @@ def _launch(k: Any, name: str, out: Out, w: Array, g: Array, state: tuple[Out, .
         raise ValueError(f"{name}: an update takes arrays of one shape, not {shapes}")
     dtype = np.result_type(w.dtype, np.float32)
     rule = _rule(k, name, bool(decay))  # 0 * w would be NaN where w is infinite
-    rule.into((out, *state), dtype, w, g, *state, float(scale), float(decay), *map(float, numbers))
+    rule.into(tuple(map(settled, (out, *state))), dtype, w, g, *state, float(scale), float(decay), *map(float, numbers))
 
 
 @functools.cache

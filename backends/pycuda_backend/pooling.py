@@ -8,12 +8,11 @@ from functools import lru_cache
 from math import prod
 from typing import Any
 
-import numpy as np
-
 from ..kernels import Array, Geometry, Shape
 from .array import DeviceArray, empty
 from .launch import blocks_for, c_type, threads_for
 from .layout import Form
+from .symbols import beside
 from .transfer import dense
 
 
@@ -50,7 +49,7 @@ def _like(k: Any, y: DeviceArray, x: DeviceArray) -> DeviceArray:
 # -- mean
 def mean_pool(k: Any, x: Array, geometry: Geometry, count_padding: bool) -> Array:
     """A window that lies in the padding altogether gives 0."""
-    x = k.astype(x, np.result_type(x.dtype, 1.0))
+    x = k.astype(x, beside(x.dtype, 1.0))
     y = empty(_output(x.shape, geometry), x.dtype)
     _run(k, "mean_pool", y, [], x, [], x.shape, geometry, _whole(geometry, count_padding))
     return y
@@ -58,7 +57,7 @@ def mean_pool(k: Any, x: Array, geometry: Geometry, count_padding: bool) -> Arra
 
 def mean_pool_x(k: Any, dy: Array, x_shape: Shape, geometry: Geometry, count_padding: bool) -> Array:
     _expect("dy", dy.shape, x_shape, geometry)
-    dy = dense(k.astype(dy, np.result_type(dy.dtype, 1.0)))
+    dy = dense(k.astype(dy, beside(dy.dtype, 1.0)))
     dx = empty(x_shape, dy.dtype)
     _run(k, "mean_pool_x", dx, [dy], None, [], dx.shape, geometry, _whole(geometry, count_padding))
     return dx

@@ -14,7 +14,7 @@ from .array import DeviceArray, empty, view
 from .einsum import einsum
 from .elementwise import Rule
 from .launch import blocks_for, c_type, kernel, threads_for
-from .layout import MAX_AXES
+from .layout import MAX_AXES, broadcast
 from .product import Product, describe, multiply
 from .transfer import dense
 
@@ -81,6 +81,8 @@ def matmul_bias_act(k: Any, a: DeviceArray, b: DeviceArray, bias: Array | None, 
         y = matmul(k, a, b)
     if not added and activation == "identity":
         return y
+    if broadcast([y.shape, *(x.shape for x in added)]) != y.shape:
+        raise ValueError(f"matmul_bias_act: {' and '.join(str(x.shape) for x in added)} do not broadcast to the product's shape {y.shape}")
     return _finish(k)(_ACTIVATIONS[activation], y, *added)
 
 

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from . import driver, faults, pointwise
-from .array import DeviceArray, number, supported
+from .array import DeviceArray, is_held_once, number, supported
 from .elementwise import Rule
 from .launch import Kernel, kernel
 from .memory import Pool, pool
@@ -39,7 +39,9 @@ class PycudaKernels:
     astype: Callable[..., Any]
     copy: Callable[..., Any]
     matmul: Callable[..., Any]
+    getitem: Callable[..., Any]
     scalar: Callable[..., DeviceArray]
+    adopt: Callable[..., DeviceArray | None]
     math_mode: Callable[[], str] = staticmethod(lambda: "default")
 
     def __init__(self) -> None:
@@ -59,12 +61,17 @@ class PycudaKernels:
             "neg": lambda x: self.negative(x),
             "pos": lambda x: self.copy(x),
             "abs": lambda x: self.absolute(x),
-            "matmul": lambda a, b: self.matmul(a, b) if isinstance(b, DeviceArray) else NotImplemented,
+            "matmul": lambda a, b: NotImplemented if (b := self._array(b)) is None else self.matmul(a, b),
+            "rmatmul": lambda b, a: NotImplemented if (a := self._array(a)) is None else self.matmul(a, b),
+            "getitem": lambda x, index: self.getitem(x, index),
         }
         for name, operator in more.items():
             setattr(DeviceArray, f"__{name}__", operator)
         for name, called in {"add": "add", "sub": "subtract", "mul": "multiply", "truediv": "divide", "pow": "power"}.items():
             setattr(DeviceArray, f"__i{name}__", self._in_place(called))
+
+    def _array(self, x: Any) -> DeviceArray | None:
+        return self.adopt(x) if isinstance(x, (DeviceArray, np.ndarray)) else None
 
     def _in_place(self, name: str) -> Callable[[DeviceArray, Any], Any]:
         def run(table: Any, a: Any, b: Any) -> Any:
@@ -112,6 +119,10 @@ class PycudaKernels:
         driver.device().synchronize()
         faults.tell()
 
+    def is_alone(self, x: DeviceArray) -> bool:
+        """Views share a block; what holds another library's memory is no block of ours."""
+        return is_held_once(x)
+
     def account(self) -> tuple[str, str]:
         """What the last kernel since this was asked before ran on, in this thread, and why it was left to something slower."""
         account: tuple[str, str] = self._said.__dict__.pop("account", ("cuda", ""))
@@ -140,7 +151,9 @@ def _may_overlap(x: DeviceArray, y: DeviceArray) -> bool:
 
 
 def _operand(k: PycudaKernels, x: DeviceArray, other: Any) -> DeviceArray | None:
-    """The other side of an operator: a Python number beside x, a NumPy number, or None for what is unknown."""
+    """The other side of an operator: a Python number beside x, a NumPy number or array, which is brought over, or None for all else."""
     if type(other) in (bool, int, float, complex):
         return k.scalar(other, x.dtype)
+    if isinstance(other, np.ndarray):
+        return k.adopt(other)
     return number(other.item(), supported(other.dtype)) if isinstance(other, np.generic) else None

@@ -26,7 +26,7 @@ def sources():
 @functools.cache
 def key():
     """A hash of the sources: another version of them is another build."""
-    digest = hashlib.sha256(sys.executable.encode())
+    digest = hashlib.sha256(f"{sys.prefix} {sys.version}".encode())
     for path in sources():
         digest.update(f"{path.relative_to(HERE)}\0".encode() + path.read_bytes())
     return digest.hexdigest()[:16]

@@ -190,11 +190,12 @@ template <class T> __device__ __forceinline__ T nextafter(T first, T second) {
     return result;
   }
 }
-// To the neighbour that is further from 0; of float16, as in NumPy, to the one above.
+// To the neighbour that is further from 0; as in NumPy of float16 to the one above, and of -0 so, too, but in bfloat16.
 template <class T> __device__ __forceinline__ T spacing(T x) {
   const wide<T> w = (wide<T>)x;
   if (isinf(x)) return not_a_number<T>();
-  const T away = (T)(IsHalf<T>::value ? infinity<wide<T>>() : ::copysign(infinity<wide<T>>(), w));
+  const bool down = sizeof(T) >= 4 ? w < 0 : !IsHalf<T>::value && signbit(x);
+  const T away = (T)(down ? -infinity<wide<T>>() : infinity<wide<T>>());
   return (T)((wide<T>)nextafter(x, away) - w);
 }
 template <class T> __device__ __forceinline__ int exponent(T argument) {
