@@ -123,7 +123,7 @@ class Pool:
     def _allocate(self, size: int, stream: Any) -> Stretch:
         """Memory from the driver; if it has none, what is held goes back to it first."""
         for again in (False, True):
-            if self._limit is None or self._reserved + size <= self.limit:
+            if self._limit is None or self._reserved + size <= self._limit:
                 try:
                     stretch = Stretch(self._device.cuda.mem_alloc(size), size, stream)
                 except self._device.cuda.MemoryError:
