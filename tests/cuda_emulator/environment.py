@@ -24,9 +24,14 @@ def sources():
 
 
 @functools.cache
+def interpreter():
+    """The Python that environments and other names of it are links to."""
+    return os.path.realpath(sys.executable)
+
+
 def key():
-    """A hash of the sources: another version of them is another build."""
-    digest = hashlib.sha256(f"{sys.prefix} {sys.version}".encode())
+    """A hash of the sources and the Python: another version of them is another build, which all environments of that Python share."""
+    digest = hashlib.sha256(f"{interpreter()} {sys.version}".encode())
     for path in sources():
         digest.update(f"{path.relative_to(HERE)}\0".encode() + path.read_bytes())
     return digest.hexdigest()[:16]

@@ -113,7 +113,7 @@ def build_driver(include, target, scratch):
 
 def build_nvcc(include, target, configuration):
     source = (environment.HERE / "nvcc").read_text().partition("\n")[2]
-    (target / "nvcc").write_text(f"#!{sys.executable} -IS\n{source}")
+    (target / "nvcc").write_text(f"#!{environment.interpreter()} -IS\n{source}")
     (target / "nvcc").chmod(0o755)
     shutil.copytree(environment.HERE / "include", target / "include")
     header = target / "include" / "cuda_emulator.h"
