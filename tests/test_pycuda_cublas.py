@@ -15,7 +15,7 @@ import pytest
 from autotape import math_mode
 
 sys.path.insert(0, str(Path(__file__).parent / "cublas_double"))
-import build
+import cublas_double
 
 from autotape.backends.pycuda_backend import cublas, scikit_cuda
 from autotape.backends.pycuda_backend.driver import DeviceError
@@ -43,9 +43,9 @@ def named(monkeypatch):
 @pytest.fixture(scope="session")
 def library(tmp_path_factory):
     """The path of the double."""
-    if reason := build.why_not():
+    if reason := cublas_double.why_not():
         pytest.skip(reason)
-    return build.build(tmp_path_factory.mktemp("cublas_double"))
+    return cublas_double.build(tmp_path_factory.mktemp("cublas_double"))
 
 
 class Double:

@@ -351,11 +351,20 @@ def test_an_index_on_the_device_that_is_out_of_range_is_told_before_a_value_is_s
 
 
 def test_the_next_lookup_tells_it_as_well(k):
+    import pycuda.driver as cuda
+
     k.getitem(k.adopt(X), k.adopt(np.array([77])))
-    k.synchronize()
+    cuda.Context.synchronize()
     with pytest.raises(IndexError, match="index 77 is out of bounds"):
         k.getitem(k.adopt(X), ROWS)
     same(k.getitem(k.adopt(X), ROWS), X[ROWS])
+
+
+def test_waiting_for_the_device_tells_it(k):
+    k.getitem(k.adopt(X), k.adopt(np.array([78])))
+    with pytest.raises(IndexError, match="index 78 is out of bounds"):
+        k.synchronize()
+    k.synchronize()
 
 
 def test_there_is_nothing_to_look_up_on_an_axis_of_length_0(k):

@@ -1,4 +1,4 @@
-"""Builds the CUDA emulator, and PyCUDA for the Python that runs this, and installs the latter: python tests/cuda_emulator/setup.py
+"""Builds the CUDA emulator, and PyCUDA for the Python that runs this, and installs the latter and scikit-cuda: python tests/cuda_emulator/setup.py
 
 It needs Linux on x86-64, g++ with the Python headers, and pip's way to PyPI the first time.  CUDA's headers are those of a toolkit
 (CUDA_HOME, CUDA_PATH, /usr/local/cuda), else PyPI's.  All is kept in ${XDG_CACHE_HOME:-~/.cache}/autotape/cuda-emulator.
@@ -23,7 +23,7 @@ sys.path[0] = os.path.dirname(os.path.abspath(__file__))
 import environment  # noqa: E402
 import stubs  # noqa: E402
 
-PYCUDA = "2026.1"
+PYCUDA, SCIKIT_CUDA = "2026.1", "0.5.3"
 BUILD_TOOLS = ["setuptools", "wheel", "numpy", "pybind11"]  # for PyCUDA's build; the last can compile several files at a time
 PARALLEL = "from pybind11.setup_helpers import ParallelCompile\nParallelCompile(default=0).install()\n"
 HEADERS = [f"nvidia-cuda-{part}==13.0.*" for part in ("runtime", "crt", "cccl", "profiler-api")]
@@ -170,9 +170,9 @@ def build_pycuda(include, target):
         pip("wheel", "--no-deps", "--no-build-isolation", "-w", target, source, python=python)
 
 
-def installed():
+def installed(name, version):
     try:
-        return importlib.metadata.version("pycuda") == PYCUDA
+        return importlib.metadata.version(name) == version
     except importlib.metadata.PackageNotFoundError:
         return False
 
@@ -198,8 +198,10 @@ def set_up():
     if configured() != configuration:
         print("building the CUDA emulator")
         build(include, configuration)
-    if not installed():
+    if not installed("pycuda", PYCUDA):
         install_pycuda(include, version)
+    if not installed("scikit-cuda", SCIKIT_CUDA):
+        pip("install", "--no-deps", f"scikit-cuda=={SCIKIT_CUDA}")  # it needs nothing that PyCUDA hasn't brought
 
 
 def main():
