@@ -1,4 +1,5 @@
-"""Builds the CUDA emulator, and PyCUDA for the Python that runs this, and installs the latter and scikit-cuda: python tests/cuda_emulator/setup.py
+"""Builds the CUDA emulator, and PyCUDA for the Python that runs this, and installs PyCUDA and scikit-cuda:
+python tests/cuda_emulator/setup.py
 
 It needs Linux on x86-64, g++ with the Python headers, and pip's way to PyPI the first time.  CUDA's headers are those of a toolkit
 (CUDA_HOME, CUDA_PATH, /usr/local/cuda), else PyPI's.  All is kept in ${XDG_CACHE_HOME:-~/.cache}/autotape/cuda-emulator.
