@@ -201,7 +201,12 @@ LAYOUTS: dict[str, Callable[[Any, np.ndarray], Any]] = {
 # results of which several are right, as what all of these have in common
 COMPARED: dict[str, Callable[..., list[np.ndarray]]] = {
     "eigh": lambda w, v: [w, (v * w[..., None, :]) @ np.swapaxes(v, -1, -2)],
-    "svd": lambda u, s, vh: [s, (u[..., : s.shape[-1]] * s[..., None, :]) @ vh[..., : s.shape[-1], :], u @ np.swapaxes(u, -1, -2)],
+    "svd": lambda u, s, vh: [
+        s,
+        (u[..., : s.shape[-1]] * s[..., None, :]) @ vh[..., : s.shape[-1], :],
+        u @ np.swapaxes(u, -1, -2),
+        vh @ np.swapaxes(vh, -1, -2),
+    ],
     "qr": lambda q, r: [q @ r, np.abs(r)],
     "recurrence": lambda y, final, *kept: [y, final],
 }

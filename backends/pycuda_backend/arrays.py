@@ -53,6 +53,7 @@ def _new_scalar(value: complex, dtype: Any) -> DeviceArray:
 
 # -- made
 def full(k: Any, shape: Shape, value: complex, dtype: Any) -> DeviceArray:
+    """An array in memory, so that it may be written to."""
     shape = (shape,) if isinstance(shape, int) else tuple(shape)
     if any(n < 0 for n in shape):
         raise ValueError(f"{shape} has a negative length")
@@ -60,6 +61,7 @@ def full(k: Any, shape: Shape, value: complex, dtype: Any) -> DeviceArray:
 
 
 def astype(k: Any, x: DeviceArray, dtype: Any) -> DeviceArray:
+    """x in another dtype; a number of the host stays there."""
     dtype = supported(dtype)
     if x.dtype == dtype:
         return x

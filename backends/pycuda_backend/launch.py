@@ -1,6 +1,6 @@
 """Launches: the functions of compiled units, and calls of them.
 
-    reduce = kernel("reduce", "rows", "PPqq", T="float")      # compiled or found once, kept
+    reduce = kernel("reduce", "rows", "PPqq", TYPE="float")      # compiled or found once, kept
     reduce(blocks, 256, y, x, rows, width)                    # arrays stand for their addresses
 
 The letters are those of the struct module: P an address, q and i integers, d and f floats.
