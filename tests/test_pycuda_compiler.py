@@ -12,6 +12,7 @@ import sys
 import threading
 from pathlib import Path
 
+import environment
 import pytest
 
 from autotape.backends.pycuda_backend.compilation import build, cache, compiler, discovery, toolchain
@@ -398,6 +399,17 @@ def test_a_libnvrtc_that_will_not_do_is_named(bare, monkeypatch):
         discovery.find()
 
 
+def test_what_libnvrtc_opens_by_name_is_loaded_before_it(tmp_path, monkeypatch):
+    names = ["libnvrtc-builtins.so.13.0", "libnvrtc.so.13"]
+    for name in names:
+        (tmp_path / name).touch()
+    loaded = []
+    monkeypatch.setattr(toolchain.ctypes, "CDLL", lambda path: loaded.append(Path(path).name))
+    with pytest.raises(OSError, match="no libnvrtc"):
+        toolchain.Nvrtc(str(tmp_path / names[1]), tmp_path)
+    assert loaded == names
+
+
 # -- what is compiled ahead
 
 
@@ -538,8 +550,12 @@ def test_a_wheel_carries_all_that_units_are_made_of():
 
 
 def installed(kind):
-    """The first compiler of this kind that works here, whatever AUTOTAPE_NVCC says; None if none does."""
-    for make in (*discovery._nvccs(), *discovery._nvrtcs()):
+    """The first real compiler of this kind that works here, whatever AUTOTAPE_NVCC names and the emulator puts on PATH; or None."""
+    folders = os.environ.get("PATH", "").split(os.pathsep)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PATH", os.pathsep.join(folder for folder in folders if folder != str(environment.folder())))
+        makers = [*discovery._nvccs(), *discovery._nvrtcs()]
+    for make in makers:
         try:
             found = make()
         except OSError:

@@ -119,6 +119,8 @@ class Nvrtc:
 
     def __init__(self, library: str, headers: Path | None) -> None:
         self.path, self.headers = library, headers
+        for builtins in Path(library).parent.glob("libnvrtc-builtins.so.*"):
+            ctypes.CDLL(str(builtins))  # which it opens by name, and does not look for beside itself
         self._dll = ctypes.CDLL(library)
         if headers is None:
             raise OSError(f"{library} lacks cuda_fp16.h, which nvidia-cuda-runtime has")
