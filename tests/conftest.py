@@ -4,7 +4,8 @@ HYPOTHESIS_PROFILE=nightly names the seed at the top; --hypothesis-seed=SEED bes
 for a number of examples of their own do so as a part of the profile's: settings(max_examples=settings().max_examples // 2).
 
 `--backend NAME` makes a backend the default of every test.  `--backend pycuda` takes the CUDA driver that is there, or else the emulated
-one of tests/cuda_emulator.  Tests whose subject is NumPy's arrays or another backend have the mark numpy_only, with the reason.
+one of tests/cuda_emulator, and `--backend cudnn` with it the double of cuDNN in tests/cudnn_double.  Tests whose subject is NumPy's arrays
+or another backend have the mark numpy_only, with the reason.
 """
 
 import ctypes
@@ -19,9 +20,11 @@ from hypothesis import HealthCheck, settings
 
 from autotape import backend
 
-sys.path.append(str(Path(__file__).parent / "cuda_emulator"))
+sys.path += [str(Path(__file__).parent / folder) for folder in (".", "support", "cuda_emulator")]
+import cudnn_double
 import environment
 
+EMULATED = {"pycuda": environment, "cudnn": cudnn_double}
 PROFILE = os.environ.get("HYPOTHESIS_PROFILE", "ci")
 settings.register_profile("ci", derandomize=True, deadline=None)
 settings.register_profile("nightly", max_examples=1000, deadline=None, print_blob=True, suppress_health_check=[HealthCheck.too_slow])
@@ -35,8 +38,8 @@ def pytest_addoption(parser):
 def pytest_configure(config):
     config.addinivalue_line("markers", "numpy_only(reason): skipped where --backend names one whose arrays are not NumPy's")
     name = config.getoption("--backend")
-    if name == "pycuda":
-        emulate_unless_there_is_a_driver()
+    if name in EMULATED:
+        emulate_unless_there_is_a_driver(name)
     if (why := backend.available().get(name)) is not None:
         raise pytest.UsageError(f"--backend {name}: {why}")
     backend.set(name)
@@ -59,13 +62,13 @@ def pytest_report_header(config):
         return f"the same examples again: HYPOTHESIS_PROFILE=nightly python -m pytest --hypothesis-seed={seed}"
 
 
-def emulate_unless_there_is_a_driver():
+def emulate_unless_there_is_a_driver(name):
     try:
         ctypes.CDLL("libcuda.so.1")
     except OSError as e:
-        if why := environment.why_not():
-            raise pytest.UsageError(f"--backend pycuda: there is no CUDA driver ({e}), and {why}") from None
-        environment.enter()
+        if why := EMULATED[name].why_not():
+            raise pytest.UsageError(f"--backend {name}: there is no CUDA driver ({e}), and {why}") from None
+        EMULATED[name].enter()
 
 
 @pytest.fixture(scope="session")
@@ -74,3 +77,22 @@ def k():
     if backend.get() != "pycuda":
         pytest.skip("a test of the pycuda backend's kernels: pytest --backend pycuda")
     return backend.kernels()
+
+
+@pytest.fixture(scope="session")
+def cudnn():
+    """The table of the cudnn backend, for its own tests."""
+    if backend.get() != "cudnn":
+        pytest.skip("a test of the cudnn backend: pytest --backend cudnn")
+    return backend.kernels()
+
+
+@pytest.fixture
+def double(cudnn):
+    """The double of cuDNN, with no calls noted yet, for tests of what cuDNN is asked."""
+    if not cudnn_double.is_entered():
+        pytest.skip("a test of what the double of cuDNN is asked, and this is a real one")
+    double = cudnn_double.double()
+    double.reset()
+    yield double
+    double.reset()

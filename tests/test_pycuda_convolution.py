@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
+from images import LAYOUTS, integers, on_device, same
 
 from autotape import math_mode
 from autotape.backends.kernels import Geometry
@@ -17,7 +18,6 @@ N = NumpyKernels()
 BFLOAT16 = np.dtype(ml_dtypes.bfloat16)
 FLOATS = [np.dtype(t) for t in ("float16", "float32", "float64")] + [BFLOAT16]
 ACTIVATIONS = ["identity", "relu", "sigm", "tanh", "elu", "selu"]
-LAYOUTS = ["plain", "channels last", "reversed", "strided", "broadcast"]
 # which kernel, and tile, does the work; "shared": blocks have a few terms of each sum
 KERNELS = ["as it comes", "direct", "shared direct", "32", "64", "128", "shared 32"]
 seeds = st.integers(0, 2**32 - 1)
@@ -37,35 +37,6 @@ def by(kernel):
     with mock.patch.multiple(planning, **changed) if changed else nullcontext():
         yield
     planning.plan.cache_clear()
-
-
-def on_device(k, x, layout="plain"):
-    """x on the device, with the strides of the layout; of "broadcast", all of its first axis is the first one."""
-    from autotape.backends.pycuda_backend.array import view
-
-    if layout == "channels last":
-        return k.transpose(k.adopt(np.moveaxis(x, 1, -1).copy()), (0, x.ndim - 1, *range(1, x.ndim - 1)))
-    if layout == "broadcast" and len(x):
-        return k.broadcast_to(k.adopt(x[:1].copy()), x.shape)
-    if layout == "strided":
-        wide = k.adopt(np.repeat(x, 2, -1))
-        return view(wide, x.shape, (*wide.strides[:-1], 2 * x.itemsize))
-    if layout == "reversed":
-        back = k.adopt(x[(slice(None, None, -1),) * x.ndim].copy())
-        return view(back, x.shape, tuple(-s for s in back.strides), max(x.size - 1, 0) * x.itemsize)
-    return k.adopt(x)
-
-
-def integers(rng, shape, dtype, layout="plain"):
-    """Small whole numbers, so that all sums are exact."""
-    x = rng.integers(-3, 4, shape).astype(dtype)
-    return np.broadcast_to(x[:1], shape).copy() if layout == "broadcast" and len(x) else x
-
-
-def same(actual, expected):
-    actual = np.asarray(actual)
-    assert (actual.shape, actual.dtype) == (expected.shape, expected.dtype)
-    np.testing.assert_array_equal(actual.astype(float), expected.astype(float))
 
 
 def wide(x):

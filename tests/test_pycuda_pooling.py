@@ -8,47 +8,18 @@ import numpy as np
 import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
+from images import LAYOUTS, integers, on_device, same
 
 from autotape.backends.kernels import Geometry
 from autotape.backends.numpy_backend import NumpyKernels
 
 N = NumpyKernels()
 FLOATS = [np.float16, ml_dtypes.bfloat16, np.float32, np.float64]
-LAYOUTS = ["plain", "channels last", "reversed", "strided", "broadcast"]
 seeds = st.integers(0, 2**32 - 1)
 
 
 def some(part):
     return settings(max_examples=max(1, settings().max_examples * part // 100))
-
-
-def on_device(k, x, layout="plain"):
-    """x on the device, with the strides of the layout; of "broadcast", all images are the first one."""
-    from autotape.backends.pycuda_backend.array import view
-
-    if layout == "channels last":
-        return k.transpose(k.adopt(np.moveaxis(x, 1, -1).copy()), (0, x.ndim - 1, *range(1, x.ndim - 1)))
-    if layout == "broadcast" and len(x):
-        return k.broadcast_to(k.adopt(x[:1].copy()), x.shape)
-    if layout == "strided":
-        wide = k.adopt(np.repeat(x, 2, -1))
-        return view(wide, x.shape, (*wide.strides[:-1], 2 * x.itemsize))
-    if layout == "reversed":
-        back = k.adopt(x[(slice(None, None, -1),) * x.ndim].copy())
-        return view(back, x.shape, tuple(-s for s in back.strides), max(x.size - 1, 0) * x.itemsize)
-    return k.adopt(x)
-
-
-def integers(rng, shape, dtype, layout="plain"):
-    """Small whole numbers, so that sums are exact and there are ties."""
-    x = rng.integers(-3, 4, shape).astype(dtype)
-    return np.broadcast_to(x[:1], shape) if layout == "broadcast" and len(x) else x
-
-
-def same(actual, expected):
-    actual = np.asarray(actual)
-    assert (actual.shape, actual.dtype) == (expected.shape, expected.dtype)
-    np.testing.assert_array_equal(actual.astype(float), expected.astype(float))
 
 
 @st.composite

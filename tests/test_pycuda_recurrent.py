@@ -73,6 +73,19 @@ def test_nothing_is_kept_unless_asked_for(k, cell):
     assert gates.size == inner.size == 0
 
 
+@pytest.mark.parametrize("cell", GATES)
+def test_cotangents_wider_than_the_way_forward(k, cell):
+    x, w, state = layer(cell, (3, 2), np.float32)
+    results = []
+    for table in (k, N):
+        arrays = [table.adopt(a) for a in (x, w, state)]
+        y, final, *kept = table.recurrence(*arrays, cell, (3, 2), False, False, True)
+        dy, dfinal = (table.adopt(np.ones(a.shape)) for a in (y, final))
+        grads = table.recurrence_grads(dy, dfinal, *arrays, y, *kept, cell, (3, 2), False, False, True)
+        results.append({str(i): table.to_numpy(g) for i, g in enumerate(grads)})
+    agree(*results, 1e-5)
+
+
 def test_without_the_inputs_gradient(k):
     args = *layer("gru", (3, 2)), "gru", (3, 2), False, False
     found, whole = both_ways(k, *args, with_x=False), both_ways(k, *args)

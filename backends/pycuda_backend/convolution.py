@@ -52,14 +52,14 @@ def conv(k: Any, w: Array, x: Array, geometry: Geometry, alpha: float) -> Array:
 
 def conv_x(k: Any, w: Array, dy: Array, x_shape: Shape, geometry: Geometry, alpha: float) -> Array:
     check(w.shape, x_shape, geometry, dy.shape)
-    w, dy = _promoted(k, w, dy, alpha)
+    w, dy = promoted(k, w, dy, alpha)
     dx, dy = empty(x_shape, w.dtype), _with_lines(dy)
     return _run(k, Sum(geometry, _form(dy), _form(w), _form(dx), False, True), dx, dy, w, Finish(alpha))
 
 
 def conv_w(k: Any, x: Array, dy: Array, w_shape: Shape, geometry: Geometry, alpha: float) -> Array:
     check(w_shape, x.shape, geometry, dy.shape)
-    x, dy = _promoted(k, x, dy, alpha)
+    x, dy = promoted(k, x, dy, alpha)
     dw, x, dy = empty(w_shape, x.dtype), _with_lines(x), _with_lines(dy)
     return _run(k, Sum(geometry, _form(x), _form(dw), _form(dy), True, False), dw, x, dy, Finish(alpha))
 
@@ -70,30 +70,30 @@ def conv_bias_act(
     if activation not in ACTIVATIONS:
         raise ValueError(f"conv_bias_act: unknown activation {activation!r}; known are {', '.join(ACTIVATIONS)}")
     shape, dtype = (len(x), len(w), *check(w.shape, x.shape, geometry)), _dtype(w, x, alpha)
-    bias = None if b is None else _per_channel(k, b, shape)
+    bias = None if b is None else per_channel(k, b, shape)
     has_fitting_bias = b is None or (bias is not None and b.dtype == dtype)
     if dtype.kind in "fV" and has_fitting_bias and (z is None or (z.dtype == dtype and z.shape == shape)):
         return _conv(k, w, x, geometry, Finish(alpha, bias, None if z is None else dense(z), beta, activation))
     added = [a.shape for a in (b, z) if a is not None]
     if broadcast([shape, *added]) != shape:
         raise ValueError(f"conv_bias_act: {' and '.join(map(str, added))} do not broadcast to the result's shape {shape}")
-    return _finisher(k)(conv(k, w, x, geometry, alpha), z, b, activation, None if beta == 1 else float(beta))
+    return finisher(k)(conv(k, w, x, geometry, alpha), z, b, activation, None if beta == 1 else float(beta))
 
 
 def _conv(k: Any, w: Array, x: Array, g: Geometry, finish: Finish) -> Array:
     out = check(w.shape, x.shape, g)
-    w, x = _promoted(k, w, x, finish.alpha)
+    w, x = promoted(k, w, x, finish.alpha)
     y, x = empty((len(x), len(w), *out), w.dtype), _with_lines(x)
     return _run(k, Sum(g, _form(x), _form(w), _form(y), False, False), y, x, w, finish)
 
 
 # -- arguments
 def _dtype(a: Array, b: Array, alpha: float) -> np.dtype[Any]:
-    dtype = np.result_type(a.dtype, b.dtype)
+    dtype = a.dtype if a.dtype == b.dtype else np.result_type(a.dtype, b.dtype)
     return dtype if alpha == 1 else beside(dtype, alpha)
 
 
-def _promoted(k: Any, a: Array, b: Array, alpha: float) -> tuple[DeviceArray, DeviceArray]:
+def promoted(k: Any, a: Array, b: Array, alpha: float) -> tuple[DeviceArray, DeviceArray]:
     dtype = _dtype(a, b, alpha)
     return k.astype(a, dtype), k.astype(b, dtype)
 
@@ -107,7 +107,7 @@ def _with_lines(x: DeviceArray) -> DeviceArray:
     return x if x.strides[-1] in (0, x.itemsize) else dense(x)
 
 
-def _per_channel(k: Any, b: DeviceArray, shape: Shape) -> DeviceArray | None:
+def per_channel(k: Any, b: DeviceArray, shape: Shape) -> DeviceArray | None:
     """b as (K,), if that is all it is."""
     own = (1,) * (len(shape) - b.ndim) + b.shape
     if len(own) > len(shape) or any(n != 1 for a, n in enumerate(own) if a != 1):
@@ -116,7 +116,7 @@ def _per_channel(k: Any, b: DeviceArray, shape: Shape) -> DeviceArray | None:
 
 
 @functools.cache
-def _finisher(k: Any) -> Any:
+def finisher(k: Any) -> Any:
     """activation((y + beta * z) + b) in one launch, for what the convolution's own kernel doesn't take."""
 
     def finished(table: Any, y: Any, z: Any, b: Any, activation: str, beta: float | None) -> Any:

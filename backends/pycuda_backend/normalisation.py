@@ -28,10 +28,10 @@ Triple = tuple[DeviceArray, DeviceArray, DeviceArray]
 
 # -- of each channel of x (N, C, *spatial)
 def batchnorm(k: Any, x: DeviceArray, scale: DeviceArray | None, bias: DeviceArray | None, eps: float) -> Triple:
-    channels = _length(x, 1, "batchnorm", scale=scale, bias=bias)
-    x, scale, bias = _computed(k, x, scale, bias)
+    channels = length(x, 1, "batchnorm", scale=scale, bias=bias)
+    x, scale, bias = computed(k, x, scale, bias)
     p = planes(_aligned(x), (1,))
-    y, wide = p.like(x.dtype), _wide(x.dtype)
+    y, wide = p.like(x.dtype), wide_type(x.dtype)
     mean, var, numbers = empty((channels,), wide), empty((channels,), wide), empty((3, channels), wide)
     if channels:
         kernel, n = _kernels(k, x), x.size // channels
@@ -44,10 +44,10 @@ def batchnorm(k: Any, x: DeviceArray, scale: DeviceArray | None, bias: DeviceArr
 
 
 def batchnorm_x(k: Any, dy: DeviceArray, x: DeviceArray, mean: DeviceArray, inv: DeviceArray, scale: DeviceArray | None) -> Triple:
-    channels = _length(x, 1, "batchnorm_x", mean=mean, inv=inv, scale=scale)
-    _fits("batchnorm_x", "dy", dy, x.shape)
-    x, dy, scale = _computed(k, x, dy, scale, kept=2)
-    wide = _wide(x.dtype)
+    channels = length(x, 1, "batchnorm_x", mean=mean, inv=inv, scale=scale)
+    fits("batchnorm_x", "dy", dy, x.shape)
+    x, dy, scale = computed(k, x, dy, scale, kept=2)
+    wide = wide_type(x.dtype)
     mean, inv = (dense(k.astype(v, wide)) for v in (mean, inv))
     p = planes(_aligned(x), (1,))
     dy = p.alike(_aligned(dy))
@@ -74,7 +74,7 @@ def _shares(p: Planes, words: int) -> tuple[DeviceArray, Any, Any, str]:
         threads = max(32, min(power_of_two(blocks(count, _AT_ONCE)), _THREADS))
         name, block, grid, share = f"planes_{'full' if pack > 1 else 1}", (threads, 1, 1), p.middle, threads * max(_AT_ONCE, 2 * pack)
     parts = max(1, min(blocks(_BLOCKS * device().processors, grid), blocks(count, share)))
-    return empty((parts, p.middle, words), _wide(p.x.dtype)), (grid, parts, 1), block, name
+    return empty((parts, p.middle, words), wide_type(p.x.dtype)), (grid, parts, 1), block, name
 
 
 def _all_elements(kernel: Any, direction: str, arrays: tuple[DeviceArray, ...], p: Planes) -> None:
@@ -89,9 +89,9 @@ def _all_elements(kernel: Any, direction: str, arrays: tuple[DeviceArray, ...], 
 
 # -- of each row of x (..., C)
 def layernorm(k: Any, x: DeviceArray, scale: DeviceArray | None, bias: DeviceArray | None, eps: float) -> Triple:
-    width = _length(x, -1, "layernorm", scale=scale, bias=bias)
-    x, scale, bias = _computed(k, x, scale, bias)
-    x, lead, wide = dense(x), x.shape[:-1], _wide(x.dtype)
+    width = length(x, -1, "layernorm", scale=scale, bias=bias)
+    x, scale, bias = computed(k, x, scale, bias)
+    x, lead, wide = dense(x), x.shape[:-1], wide_type(x.dtype)
     y, mean, var = empty(x.shape, x.dtype), empty(lead, wide), empty(lead, wide)
     if mean.size:
         name, grid, block, size = _teams(mean.size, width, [v for v in (x, scale, bias) if isinstance(v, DeviceArray)])
@@ -101,11 +101,11 @@ def layernorm(k: Any, x: DeviceArray, scale: DeviceArray | None, bias: DeviceArr
 
 
 def layernorm_x(k: Any, dy: DeviceArray, x: DeviceArray, mean: DeviceArray, inv: DeviceArray, scale: DeviceArray | None) -> Triple:
-    width = _length(x, -1, "layernorm_x", scale=scale)
+    width = length(x, -1, "layernorm_x", scale=scale)
     for which, v, shape in (("dy", dy, x.shape), ("mean", mean, x.shape[:-1]), ("inv", inv, x.shape[:-1])):
-        _fits("layernorm_x", which, v, shape)
-    x, dy, scale = _computed(k, x, dy, scale, kept=2)
-    x, dy, mean, inv = dense(x), dense(dy), *(dense(k.astype(v, _wide(x.dtype))) for v in (mean, inv))
+        fits("layernorm_x", which, v, shape)
+    x, dy, scale = computed(k, x, dy, scale, kept=2)
+    x, dy, mean, inv = dense(x), dense(dy), *(dense(k.astype(v, wide_type(x.dtype))) for v in (mean, inv))
     if not x.size:
         return empty(x.shape, x.dtype), filled((width,), 0, x.dtype), filled((width,), 0, x.dtype)
     dx, dscale, dbias = empty(x.shape, x.dtype), empty((width,), x.dtype), empty((width,), x.dtype)
@@ -148,14 +148,14 @@ def _kernels(k: Any, x: DeviceArray) -> Callable[[str, str, str], Any]:
     return lambda unit, name, types: k.kernel(unit, name, types, TYPE=c_type(x.dtype))
 
 
-def _computed(k: Any, *arrays: DeviceArray | None, kept: int = 3) -> Any:
+def computed(k: Any, *arrays: DeviceArray | None, kept: int = 3) -> Any:
     """All of these in the dtype of the result, which the first `kept` of them decide, vectors without gaps; 0, no address, for None."""
     dtype = np.result_type(*(v.dtype for v in arrays[:kept] if v is not None))
     dtype = np.dtype(np.float64) if dtype.kind in "biu" else dtype
     return tuple(0 if v is None else dense(k.astype(v, dtype)) if v.ndim == 1 else k.astype(v, dtype) for v in arrays)
 
 
-def _wide(dtype: np.dtype[Any]) -> np.dtype[Any]:
+def wide_type(dtype: np.dtype[Any]) -> np.dtype[Any]:
     """What sums are taken in."""
     return np.dtype(np.float64 if dtype.itemsize == 8 else np.float32)
 
@@ -165,7 +165,7 @@ def _aligned(x: DeviceArray) -> DeviceArray:
     return copied(x) if x.address % 16 else x
 
 
-def _length(x: DeviceArray, axis: int, name: str, **vectors: DeviceArray | None) -> int:
+def length(x: DeviceArray, axis: int, name: str, **vectors: DeviceArray | None) -> int:
     """The length of the axis that is normalised, which all of these vectors have.  Raises ValueError."""
     least = 2 if axis == 1 else 1
     if x.ndim < least:
@@ -173,11 +173,11 @@ def _length(x: DeviceArray, axis: int, name: str, **vectors: DeviceArray | None)
     n = x.shape[axis]
     for which, v in vectors.items():
         if v is not None:
-            _fits(name, which, v, (n,))
+            fits(name, which, v, (n,))
     return n
 
 
-def _fits(name: str, which: str, v: DeviceArray, shape: Shape) -> None:
+def fits(name: str, which: str, v: DeviceArray, shape: Shape) -> None:
     if v.shape != shape:
         raise ValueError(f"{name}: {which} has shape {v.shape} where {shape} is needed")
 

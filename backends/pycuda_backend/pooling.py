@@ -19,14 +19,14 @@ from .transfer import dense
 # -- maximum
 def max_pool(k: Any, x: Array, geometry: Geometry) -> Array:
     """A window that lies in the padding altogether gives -inf (the least integer, False)."""
-    y = empty(_output(x.shape, geometry), x.dtype)
+    y = empty(output_shape(x.shape, geometry), x.dtype)
     _run(k, "max_pool", y, [], x, [], x.shape, geometry)
     return y
 
 
 def max_pool_x(k: Any, dy: Array, x: Array, y: Array, geometry: Geometry) -> Array:
-    _expect("y", y.shape, x.shape, geometry)
-    _expect("dy", dy.shape, x.shape, geometry)
+    expect("y", y.shape, x.shape, geometry)
+    expect("dy", dy.shape, x.shape, geometry)
     dx = empty(x.shape, dy.dtype)
     _run(k, "max_pool_x", dx, [dense(dy)], x, [_like(k, y, x)], x.shape, geometry)
     return dx
@@ -35,7 +35,7 @@ def max_pool_x(k: Any, dy: Array, x: Array, y: Array, geometry: Geometry) -> Arr
 def max_pool_at(k: Any, v: Array, x: Array, y: Array, geometry: Geometry) -> Array:
     if v.shape != x.shape:
         raise ValueError(f"pooling: v has shape {v.shape} and x {x.shape}; they must be the same")
-    _expect("y", y.shape, x.shape, geometry)
+    expect("y", y.shape, x.shape, geometry)
     out = empty(y.shape, v.dtype)
     _run(k, "max_pool_at", out, [dense(v)], x, [_like(k, y, x)], x.shape, geometry)
     return out
@@ -50,13 +50,13 @@ def _like(k: Any, y: DeviceArray, x: DeviceArray) -> DeviceArray:
 def mean_pool(k: Any, x: Array, geometry: Geometry, count_padding: bool) -> Array:
     """A window that lies in the padding altogether gives 0."""
     x = k.astype(x, beside(x.dtype, 1.0))
-    y = empty(_output(x.shape, geometry), x.dtype)
+    y = empty(output_shape(x.shape, geometry), x.dtype)
     _run(k, "mean_pool", y, [], x, [], x.shape, geometry, _whole(geometry, count_padding))
     return y
 
 
 def mean_pool_x(k: Any, dy: Array, x_shape: Shape, geometry: Geometry, count_padding: bool) -> Array:
-    _expect("dy", dy.shape, x_shape, geometry)
+    expect("dy", dy.shape, x_shape, geometry)
     dy = dense(k.astype(dy, beside(dy.dtype, 1.0)))
     dx = empty(x_shape, dy.dtype)
     _run(k, "mean_pool_x", dx, [dy], None, [], dx.shape, geometry, _whole(geometry, count_padding))
@@ -68,7 +68,7 @@ def _whole(g: Geometry, count_padding: bool) -> int:
 
 
 # -- shapes
-def _output(x: Shape, g: Geometry) -> Shape:
+def output_shape(x: Shape, g: Geometry) -> Shape:
     """The shape of y.  Raises ValueError."""
     if len(x) != 2 + len(g.window):
         raise ValueError(f"pooling: x {x} must be (N, C, *spatial) with {len(g.window)} spatial axes, as the window {g.window} has")
@@ -78,8 +78,8 @@ def _output(x: Shape, g: Geometry) -> Shape:
     return (*x[:2], *out)
 
 
-def _expect(argument: str, shape: Shape, x: Shape, g: Geometry) -> None:
-    if shape != (expected := _output(x, g)):
+def expect(argument: str, shape: Shape, x: Shape, g: Geometry) -> None:
+    if shape != (expected := output_shape(x, g)):
         raise ValueError(f"pooling: {argument} has shape {shape}; x {x} gives {expected} for {g}")
 
 

@@ -52,7 +52,8 @@ def recurrence_grads(
     hidden = state.shape[2]
     w_x, w_h, _, _ = _parts(w, cell, x.shape[1], hidden, skip)
     steps = packed_steps(sizes, reverse)
-    d, dz, before, of_input = _back(k, dy, _owned(dfinal), w_h, state, (y, dense(gates), dense(inner)), cell, steps)
+    kept = [dense(k.astype(a, y.dtype)) for a in (gates, inner)]
+    d, dz, before, of_input = _back(k, dy, _owned(dfinal), w_h, state, (y, *kept), cell, steps)
     dw_h, db_h = k.matmul(_transposed(dz), before), k.sum(dz, 0, False)
     if of_input is not None:
         copy_into(view(dz, of_input.shape, dz.strides, 2 * hidden * dz.itemsize), of_input)
