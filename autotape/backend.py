@@ -27,6 +27,7 @@ _sources: dict[str, Any] = {
     "numpy": "autotape.backends.numpy_backend:NumpyKernels",
     "onednn": "autotape.backends.onednn_backend:OneDNNKernels",
     "pycuda": "autotape.backends.pycuda_backend:PycudaKernels",
+    "cudnn": "autotape.backends.cudnn_backend:CudnnKernels",
 }
 _loaded: dict[str, Kernels] = {}
 _listeners: list[Callable[[], None]] = []

@@ -62,7 +62,7 @@ def is_pending(t):
     return type(t) is Pending
 
 
-def pair(f, *args, rtol=1e-9):
+def pair(f, *args, rtol=1e-9, atol=1e-9):
     """f(*args) in the default and in the pedantic mode, which must agree; the former."""
     RULE.plans.clear()
     found = f(*args)
@@ -71,7 +71,7 @@ def pair(f, *args, rtol=1e-9):
     for a, b in zip(at.tree.leaves(found), at.tree.leaves(expected), strict=True):
         a, b = np.asarray(a), np.asarray(b)
         assert a.dtype == b.dtype and a.shape == b.shape
-        close(a, b, rtol=rtol, atol=1e-9)
+        close(a, b, rtol=rtol, atol=atol)
     return found
 
 
@@ -159,7 +159,8 @@ def test_unusual_operands(act, case):
         w, x, b, z = W[::-1, :, ::-1], X.transpose(0, 1, 3, 2), B[::-1], Z[..., ::-1]
     f = lambda w, x, b, z: ACTIVATIONS[act](conv(w, x) + b + z)  # noqa: E731
     with np.errstate(all="ignore"):
-        pair(lambda *a: f(*map(at.array, a)), w, x, b, z, rtol=1e-2 if case == "float16" else 1e-9)
+        loose = dict(rtol=1e-2, atol=2e-3) if case == "float16" else {}  # unfused, each sum is rounded to a half
+        pair(lambda *a: f(*map(at.array, a)), w, x, b, z, **loose)
         if case not in ("integers", "float16"):
             pair(at.value_and_grad(lambda *a: f(*a).sum(), (0, 1, 2, 3)), w, x, b, z)
 

@@ -238,6 +238,12 @@ def test_nan_and_infinities_are_as_the_table_says(line: Line, program: Program, 
             made &= pedantic != 0
         if "slope 1 at NaN" in line.nonfinite and program.activation == "elu" and i:
             lost &= np.isnan(dy).any()
+        if "relu of NaN may be 0" in line.nonfinite and mode == "fast" and program.activation == "relu":
+            lost[...] = False
+        if "a row with +inf may be NaN" in line.nonfinite and value == np.inf:
+            made[...] = False
+        if "the least finite number" in line.nonfinite:
+            found = np.where(found == np.finfo(found.dtype).min, -np.inf, found)
         assert not lost.any(), f"NaN was lost in result {i} of {[x.shape for x in args]}"
         assert not made.any(), f"NaN was made in result {i} of {[x.shape for x in args]}"
         either = np.isnan(found) | np.isnan(pedantic)
