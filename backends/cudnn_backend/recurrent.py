@@ -18,6 +18,7 @@ from ..pycuda_backend.array import DeviceArray, empty, view
 from ..pycuda_backend.driver import device
 from ..pycuda_backend.transfer import copied, filled, from_host
 from . import binding, handle
+from .algorithms import math_type
 from .descriptors import DATA, Descriptor, Unsupported, fit, laid, tensor
 
 # each cell's name, and how many gates it has.  That relu keeps NaN is promised nowhere
@@ -186,7 +187,7 @@ def recurrence(
     dtype, mode = _of_results(x, w, state), k.math_mode()
     inside = np.dtype(np.float32) if dtype.itemsize == 2 and mode != "fast" else dtype  # as the raw kernels do
     _check(k, x, w, state, cell, inside)
-    math = _math(inside, mode)
+    math = math_type(inside, mode)
     plan = _plan(Signature(cell, x.shape[1], state.shape[2], skip, inside, math, tuple(sizes), state.shape[1]))
     x, w, state = (k.astype(a, inside) for a in (x, w, state))
     (x,) = _turned(k, reverse, sizes, x)
@@ -230,13 +231,6 @@ def _back(
 def _of_results(*arrays: Array) -> np.dtype[Any]:
     dtype = np.result_type(*[a.dtype for a in arrays])
     return dtype if dtype.kind not in "biu" else np.dtype(np.float64)
-
-
-def _math(dtype: np.dtype[Any], mode: str) -> int:
-    """TF32 in fast mode: TENSOR_OP_MATH_ALLOW_CONVERSION would round each step to half, for which a gradient may be too small."""
-    if mode != "fast" or dtype.itemsize == 8:
-        return binding.CUDNN_FMA_MATH
-    return binding.CUDNN_TENSOR_OP_MATH if dtype.itemsize == 2 else binding.CUDNN_DEFAULT_MATH
 
 
 def _check(k: Any, x: Array, w: Array, state: Array, cell: str, dtype: np.dtype[Any]) -> None:

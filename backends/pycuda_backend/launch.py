@@ -24,7 +24,6 @@ C_NAMES = {
     "uint8": "unsigned char", "uint16": "unsigned short", "uint32": "unsigned int", "uint64": "unsigned long long",
     "float16": "half", "bfloat16": "bfloat16", "float32": "float", "float64": "double",
 }  # fmt: skip
-_HEADERS = {"half": "NEEDS_HALF", "bfloat16": "NEEDS_BFLOAT16"}  # what common.cuh includes for a type
 THREADS = 256  # of a block, where a kernel has no reason for another number
 _BLOCKS_A_PROCESSOR = 16  # beyond which a kernel's threads go on to further elements themselves
 _LARGEST_GRID = 2**31 - 1
@@ -77,7 +76,6 @@ def _load(key: Any, unit: str, text: str | None, name: str, types: str | Sequenc
         module_key = (text or unit, fmad, *defines.items())
         if (module := _modules.get(module_key)) is None:
             d = device()
-            defines = {**defines, **{macro: "1" for t, macro in _HEADERS.items() if t in defines.values()}}
             image = compiler.cubin(compiler.unit_text(unit) if text is None else text, defines, d.arch, fmad, unit)
             d.here  # noqa: B018  # the context is current on this thread
             try:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from .compilation.compiler import NEEDS
 from .launch import c_type
 
-_HALVES = {"half": "NEEDS_HALF", "bfloat16": "NEEDS_BFLOAT16"}  # what a text that has the type needs of common.cuh
 _INDEX = {"i": "int", "q": "long long"}
 _ELEMENT = """{headers}#include "elementwise.cuh"
 __device__ __forceinline__ void element({element}) {{
@@ -57,7 +57,7 @@ def kernel_text(rule: Any, name: str, letter: str) -> str:
     pointers = [*(f"{t}* {y}s" for y, t in outs), *(f"const {t}* {x}s" for x, t in inputs)]
     lines = [*rule.trace.lines, *(f"{y} = {r.text};" for (y, _), r in zip(outs, rule.results, strict=True))]
     fill = {
-        "headers": "".join(f"#define {macro} 1\n" for t, macro in _HALVES.items() if any(t in line for line in (*pointers, *lines))),
+        "headers": "".join(f"#define {macro} 1\n" for t, macro in NEEDS.items() if any(t in line for line in (*pointers, *lines))),
         "element": ", ".join([*(f"{t}& {y}" for y, t in outs), *(f"const {t} {x}" for x, t in inputs), *numbers]),
         "body": "\n  ".join(lines),
         "parameters": ", ".join(["const long long n", *pointers, *numbers]),

@@ -23,7 +23,7 @@ __all__ = ["CompileError", "NoCompiler", "compiler", "cubin", "unit_text"]
 KERNELS = Path(__file__).parents[1] / "kernels"
 BINARIES, ARCHITECTURES = "binaries", "architectures"  # a folder in KERNELS, and the file there that names what they are for
 _INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*"([^"]+)"', re.MULTILINE)
-_NEEDS = {"half": "NEEDS_HALF", "bfloat16": "NEEDS_BFLOAT16"}  # common.cuh includes the header of a type, which takes time, only then
+NEEDS = {"half": "NEEDS_HALF", "bfloat16": "NEEDS_BFLOAT16"}  # common.cuh includes the header of a type, which takes time, only then
 _locks: dict[str, Lock] = {}
 
 
@@ -54,7 +54,7 @@ def unit_text(name: str) -> str:
 def source(text: str, defines: Mapping[str, str], fmad: bool, name: str) -> Source:
     """The whole source.  Its macros stand in it: on the command line they would change CUDA's headers as well, which nvcc puts first."""
     file = re.sub(r"\W+", "_", name)[:80]
-    needs = {macro: "1" for type_, macro in _NEEDS.items() if type_ in defines.values()}
+    needs = {macro: "1" for type_, macro in NEEDS.items() if type_ in defines.values()}
     macros = "".join(f"#define {macro} {value}\n" for macro, value in sorted({**defines, **needs}.items()))
     return Source(f'{macros}#line 1 "{file}.cu"\n{text}', file, KERNELS, fmad)
 
