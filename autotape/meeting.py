@@ -118,12 +118,13 @@ def explain(e: Exception, op: Declaration, args: Any) -> Exception:
         return e
     k = kernels()
     met = ", ".join(f"{n}: {_describe(a)}" for n, a in zip(_names(op), args, strict=False))
-    for a in args:
+    for name, a in zip(_names(op), args, strict=False):
         foreign = a._array if isinstance(a, Tensor) else a._value if isinstance(a, Param) else None if k.adopt(a) is not None else a
         if hasattr(foreign, "shape") and not isinstance(foreign, k.array):
+            where = f"{name}.to({k.name!r})" if isinstance(a, (Tensor, Param)) else f"numpy.asarray({name})"
             return BackendError(
-                f"{op.name}: backend {k.name!r} works on {k.array.__name__}, but met {met}. "
-                f"Move it with x.to({k.name!r}), or use the backend it belongs to"
+                f"{op.name}: backend {k.name!r} works on {k.array.__name__}, but met {met}. Use the backend that {name} belongs to, "
+                f"or move it: {where}"
             )
     return annotated(e, f"{op.name}({met})")
 

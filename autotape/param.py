@@ -83,6 +83,14 @@ class Param:
         size: int = self._value.size
         return size
 
+    def to(self, name: str) -> Param:
+        """A Param of this value on the backend of that name: this one if it is there."""
+        k = backend.load(name)
+        if isinstance(self._value, k.array):
+            return self
+        with backend.use_kernels(k):
+            return Param(self.numpy())
+
     def numpy(self) -> np.ndarray[Any, Any]:
         """The value as a read-only NumPy array."""
         return constant(self._value).numpy()

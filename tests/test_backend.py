@@ -269,12 +269,12 @@ def test_17_an_array_of_another_backend_raises_naming_both(name):
     ours, kind = backend.get(), kernels().array.__name__
     for theirs in (strict, raw) if name not in ("operator", "reflected") else (strict,):
         with pytest.raises(
-            BackendError, match=rf"'{ours}' works on {kind}, but met .*StrictArray\(2, 3\) float64.*x\.to\('{ours}'\)"
+            BackendError, match=rf"'{ours}' works on {kind}, but met .*StrictArray\(2, 3\) float64.*\.to\('{ours}'\)"
         ):
             call(theirs, here)
     with (
         backend.use("strict"),
-        pytest.raises(BackendError, match=rf"'strict' works on StrictArray, but met .*{kind}\(2, 3\) float64.*x\.to\('strict'\)"),
+        pytest.raises(BackendError, match=rf"'strict' works on StrictArray, but met .*{kind}\(2, 3\) float64.*\.to\('strict'\)"),
     ):
         call(here, strict)
     if name not in ("operator", "reflected"):
@@ -528,3 +528,11 @@ def test_shapes_that_do_not_fit_raise_value_errors(name, args):
             getattr(table, name)(
                 *[table.adopt(a) if isinstance(a, np.ndarray) else [table.adopt(b) for b in a] if isinstance(a, list) else a for a in args]
             )
+
+
+@pytest.mark.numpy_only("a Param of another backend is made where NumPy's is")
+def test_a_param_moves_and_stays_where_it_is():
+    p = at.Param(np.arange(3.0))
+    q = p.to("strict")
+    assert type(q.value) is backend.load("strict").array and np.array_equal(q.numpy(), p.numpy())
+    assert q.to("strict") is q and p.to("numpy") is p

@@ -50,36 +50,41 @@ def made(b):
 
 def tensor(b, made, shape, strides=None, data=0):
     strides = strides or [prod(shape[i + 1 :]) for i in range(len(shape))]
-    return made("Tensor", b.cudnnSetTensorNdDescriptor, data, len(shape), b.ints(shape), b.ints(strides))
+    return made("Tensor", b.cudnnSetTensorNdDescriptor, data, len(shape), shape, strides)
 
 
 # -- types
-def bound(b):
-    """The functions of the library that the binding has given types."""
-    return {name: f for name, f in vars(b.calls.dll).items() if name.startswith("cudnn") and f.argtypes is not None}
+def test_every_function_has_the_header_s_names_and_types(b, headers):
+    calls = b.calls
+    assert len(calls.KNOWN) > 90
+    for name, prototype in calls.KNOWN.items():
+        ours, theirs, function = calls.parameters_of(prototype), headers.functions[name].parameters, getattr(calls.dll, name)
+        assert [p.name for p in ours] == [p.name for p in theirs], name
+        for argtype, p in zip(function.argtypes, theirs, strict=True):
+            assert issubclass(argtype, headers.c_type(p.type)), (name, p.name)
+        for p, q in zip(ours, theirs, strict=True):
+            if p.is_filled and p.type is not b.cudnnConvolutionAlgoPerf:
+                assert q.type.endswith("*") and p.type == headers.c_type(q.type.removesuffix("*")), (name, p.name)
+        assert headers.functions[name].result == "cudnnStatus_t" and function.restype is b.cudnnCheckStatus, name
 
 
-def test_every_function_has_the_header_s_types(b, headers):
-    assert len(bound(b)) > 90
-    for name, function in bound(b).items():
-        argtypes = [ctypes.c_void_p if t is ctypes.c_char_p else t for t in function.argtypes]
-        assert argtypes == [headers.c_type(p.type) for p in headers.functions[name].parameters], name
-        status = headers.functions[name].result == "cudnnStatus_t"
-        assert function.restype is (b.cudnnCheckStatus if status else headers.prototype(name)._restype_), name
+def test_calls_have_signatures_and_count_their_arguments(b):
+    assert list(inspect.signature(b.cudnnGetTensorNdDescriptor).parameters) == ["tensorDesc", "nbDimsRequested"]
+    assert b.cudnnGetTensorNdDescriptor.__doc__.endswith("Gives dataType, nbDims, dimA, strideA.")
+    for wrong in (lambda: b.cudnnGetTensorSizeInBytes(), lambda: b.cudnnGetTensorSizeInBytes(1, 2), lambda: b.cudnnCreate(1)):
+        with pytest.raises(TypeError, match="positional argument"):
+            wrong()
 
 
-def test_what_calls_fill_is_of_the_header_s_types(b, headers):
-    filled = 0
-    for name in bound(b):
-        call = getattr(b, name, None)
-        if not inspect.isfunction(call) or "parameters" not in (known := inspect.getclosurevars(call).nonlocals):
-            continue
-        for out, parameter in zip(known["parameters"], headers.functions[name].parameters, strict=True):
-            if isinstance(out, b.Out):
-                type = out.type if out.count is None else out.type._type_
-                assert type == headers.c_type(parameter.type.removesuffix("*")), (name, parameter.name)
-                filled += 1
-    assert filled > 60
+@pytest.mark.parametrize("number", [1, 0.5])
+def test_a_number_is_no_address_of_one(b, number):
+    with pytest.raises(ctypes.ArgumentError, match=rf"alpha and beta are addresses, byref\(c_float\({number}\)\)"):
+        b.cudnnAddTensor(None, number, None, None, None, None, None)
+
+
+def test_only_cudnn_s_names_are_exported(b):
+    public = [name for name in vars(b) if not name.startswith(("_", "cudnn", "CUDNN_"))]
+    assert set(public) <= {"Any", "TYPE_CHECKING", "calls", "enumerators", "errors", "library"}
 
 
 def test_every_enumerator_is_the_header_s(b, headers):
@@ -100,8 +105,10 @@ def test_the_performance_of_an_algorithm_is_laid_out_as_in_the_header(b, headers
 
 # -- calls
 def test_the_version(b, headers):
+    from autotape.backends.cudnn_backend.binding import library
+
     numbers = [b.cudnnGetProperty(i) for i in range(3)]
-    assert b.library.dotted(b.cudnnGetVersion()) == ".".join(map(str, numbers))
+    assert library.dotted(b.cudnnGetVersion()) == ".".join(map(str, numbers))
     assert numbers == [headers.defines[f"CUDNN_{name}"] for name in ("MAJOR", "MINOR", "PATCHLEVEL")]
     assert b.cudnnGetCudartVersion() >= 12000
 
@@ -110,7 +117,7 @@ def test_the_version(b, headers):
 def test_tensors(b, shape, data, step):
     x, n = b.cudnnCreateTensorDescriptor(), len(shape)
     strides = [step * prod(shape[i + 1 :]) for i in range(n)]
-    b.cudnnSetTensorNdDescriptor(x, data, n, b.ints(shape), b.ints(strides))
+    b.cudnnSetTensorNdDescriptor(x, data, n, shape, strides)
     found = b.cudnnGetTensorNdDescriptor(x, 8)
     assert (found[0], found[1], [*found[2][:n]], [*found[3][:n]]) == (data, n, shape, strides)
     assert b.cudnnGetTensorSizeInBytes(x) == ((prod(shape) - 1) * step + 1) * {0: 4, 1: 8, 2: 2, 9: 2}[data]
@@ -124,7 +131,7 @@ def test_tensors_of_four_axes(b, made):
 
 
 def test_filters(b, made):
-    w = made("Filter", b.cudnnSetFilterNdDescriptor, b.CUDNN_DATA_DOUBLE, b.CUDNN_TENSOR_NHWC, 5, b.ints([6, 3, 2, 2, 2]))
+    w = made("Filter", b.cudnnSetFilterNdDescriptor, b.CUDNN_DATA_DOUBLE, b.CUDNN_TENSOR_NHWC, 5, [6, 3, 2, 2, 2])
     v = made("Filter", b.cudnnSetFilter4dDescriptor, b.CUDNN_DATA_FLOAT, b.CUDNN_TENSOR_NCHW, 6, 3, 2, 2)
     assert b.cudnnGetFilterNdDescriptor(w, 5)[:3] == (1, 1, 5)
     assert b.cudnnGetFilterNdDescriptor(w, 5)[3][:5] == (6, 3, 2, 2, 2)
@@ -135,7 +142,7 @@ def test_filters(b, made):
 def test_convolutions(b, padding, stride, dilation, group, math):
     c, x, w = b.cudnnCreateConvolutionDescriptor(), b.cudnnCreateTensorDescriptor(), b.cudnnCreateFilterDescriptor()
     sliding = [[padding, 1], [stride, 1], [dilation, 1]]
-    b.cudnnSetConvolutionNdDescriptor(c, 2, *map(b.ints, sliding), b.CUDNN_CROSS_CORRELATION, b.CUDNN_DATA_FLOAT)
+    b.cudnnSetConvolutionNdDescriptor(c, 2, *sliding, b.CUDNN_CROSS_CORRELATION, b.CUDNN_DATA_FLOAT)
     b.cudnnSetConvolutionGroupCount(c, group)
     b.cudnnSetConvolutionMathType(c, math)
     n, *found, mode, data = b.cudnnGetConvolutionNdDescriptor(c, 6)
@@ -143,20 +150,16 @@ def test_convolutions(b, padding, stride, dilation, group, math):
     assert (b.cudnnGetConvolutionGroupCount(c), b.cudnnGetConvolutionMathType(c)) == (group, math)
     b.cudnnSetTensor4dDescriptor(x, 0, 0, 2, 4, 9, 8)
     b.cudnnSetFilter4dDescriptor(w, 0, 0, 6, 4 // group, 3, 3)
-    out = b.ints([0] * 4)
-    b.cudnnGetConvolutionNdForwardOutputDim(c, x, w, 4, out)
-    assert [*out] == [2, 6, (9 + 2 * padding - 2 * dilation - 1) // stride + 1, 8]
+    assert [*b.cudnnGetConvolutionNdForwardOutputDim(c, x, w, 4)] == [2, 6, (9 + 2 * padding - 2 * dilation - 1) // stride + 1, 8]
     b.cudnnDestroyConvolutionDescriptor(c), b.cudnnDestroyTensorDescriptor(x), b.cudnnDestroyFilterDescriptor(w)
 
 
 def test_pooling(b, made):
     sizes = [[3, 2], [1, 0], [2, 1]]
-    p = made("Pooling", b.cudnnSetPoolingNdDescriptor, b.CUDNN_POOLING_AVERAGE_COUNT_EXCLUDE_PADDING, 1, 2, *map(b.ints, sizes))
+    p = made("Pooling", b.cudnnSetPoolingNdDescriptor, b.CUDNN_POOLING_AVERAGE_COUNT_EXCLUDE_PADDING, 1, 2, *map(list, sizes))
     mode, nan, n, *found = b.cudnnGetPoolingNdDescriptor(p, 6)
     assert (mode, nan, n, [[*f[:2]] for f in found]) == (2, 1, 2, sizes)
-    out = b.ints([0] * 4)
-    b.cudnnGetPoolingNdForwardOutputDim(p, tensor(b, made, [2, 3, 7, 5]), 4, out)
-    assert [*out] == [2, 3, 4, 4]
+    assert b.cudnnGetPoolingNdForwardOutputDim(p, tensor(b, made, [2, 3, 7, 5]), 4) == (2, 3, 4, 4)
 
 
 def test_activations(b, made):
@@ -191,11 +194,10 @@ def test_recurrent_layers(b, made):
 
 
 def test_sequences(b, made):
-    lengths, room, padding = b.ints([5, 3, 1]), b.ints([0] * 3), ctypes.c_float()
+    lengths, padding = [5, 3, 1], ctypes.c_float()
     given = b.CUDNN_DATA_FLOAT, b.CUDNN_RNN_DATA_LAYOUT_SEQ_MAJOR_PACKED, 5, 3, 7
     x = made("RNNData", b.cudnnSetRNNDataDescriptor, *given, lengths, None)
-    assert b.cudnnGetRNNDataDescriptor(x, 3, room, ctypes.addressof(padding)) == given
-    assert [*room] == [5, 3, 1]
+    assert b.cudnnGetRNNDataDescriptor(x, 3, ctypes.addressof(padding)) == (*given, (5, 3, 1))
 
 
 # -- errors

@@ -168,6 +168,17 @@ def test_the_mathematics_of_each_mode(k, double, dtype, maths, mode):
     assert {(c["convDesc"].math, c["convDesc"].compute) for c in double.calls(*RUNS)} == {(maths[mode], np.dtype(sums))}
 
 
+@pytest.mark.parametrize(("dtype", "mode", "words"), [
+    ("float32", "default", ""), ("float32", "fast", ", TF32"), ("float16", "default", ", tensor cores"), ("float16", "pedantic", ""),
+    ("float64", "fast", ""),
+])  # fmt: skip
+def test_profiles_are_told_the_mathematics(k, double, dtype, mode, words):
+    double.algorithms.only = {1}
+    with math_mode.use(mode):
+        passes(k, dtype=dtype)
+    assert k.account() == (f"cudnn, algorithm 1{words}", "")
+
+
 @pytest.mark.parametrize("flip", [False, True])
 def test_windows_and_groups_are_described(k, double, flip):
     passes(k, geometry=plain(3, 2, padding=1, stride=2, dilation=2, group=3, flip=flip), spatial=(9, 8))
@@ -222,14 +233,17 @@ def test_without_bias_zeros_are_added_that_are_made_once(k, double):
     assert first["bias"] == second["bias"] and first["z"] == first["y"]
 
 
-def test_each_stream_has_zeros_of_its_own(k, double):
+def test_another_stream_waits_for_no_zeros_and_keeps_none(k, double):
     import pycuda.driver as cuda
 
     w, x, _, g = problem(1)
-    k.conv_bias_act(k.adopt(w), k.adopt(x), None, None, "relu", g, 1.0, 1.0)
-    with k.on_stream(cuda.Stream()):
-        k.conv_bias_act(k.adopt(w), k.adopt(x), None, None, "relu", g, 1.0, 1.0)
-    assert len({c["bias"] for c in double.calls(RUNS[3])}) == 2
+    k.conv_bias_act(k.adopt(w), k.adopt(x), None, None, "identity", g, 1.0, 1.0)
+    kept = k.memory.statistics()["in_use"]
+    for _ in range(3):
+        with k.on_stream(cuda.Stream()):
+            k.conv_bias_act(k.adopt(w), k.adopt(x), None, None, "identity", g, 1.0, 1.0)
+    assert len({c["bias"] for c in double.calls(RUNS[3])}) > 1
+    assert k.memory.statistics()["in_use"] == kept
 
 
 def test_pedantic_mode_has_the_bits_of_the_operators(k, double):
@@ -323,6 +337,64 @@ def test_what_cudnn_refuses_at_the_call_goes_to_the_next_algorithm(k, double, mo
     assert len(double.calls(RUNS[0])) == 1  # the first is refused before it is noted
 
 
+@pytest.mark.parametrize("failure", ["limit", "cuDNN's"])
+def test_what_there_is_no_memory_for_now_is_taken_again_later(k, double, failure):
+    w, x, _, g = problem(0, geometry=plain(5, 5, padding=2))
+    w_, x_ = k.adopt(w), k.adopt(x)
+    double.algorithms.only, double.algorithms.workspace = {0, 1}, 1e3
+    seen = []
+    for is_short in (False, True, False):
+        if is_short and failure == "limit":
+            k.memory.release()
+            k.memory.limit = k.memory.statistics()["in_use"] + 2**14
+        elif is_short:
+            double.fail(RUNS[0], "INTERNAL_ERROR_DEVICE_ALLOCATION_FAILED")
+        try:
+            same(k.conv(w_, x_, g, 1.0), N.conv(w, x, g, 1.0))
+        finally:
+            k.memory.limit = None
+        seen.append(k.account()[0])
+    assert seen == ["cudnn, implicit precomp gemm", "cudnn, implicit gemm, short of memory", "cudnn, implicit precomp gemm"]
+
+
+def test_pedantic_mode_does_not_choose_by_what_is_free(k, double):
+    w, x, _, g = problem(0)
+    double.fail(RUNS[0], "INTERNAL_ERROR_DEVICE_ALLOCATION_FAILED")
+    with math_mode.use("pedantic"), pytest.raises(RuntimeError, match="cudnnAllocFailed"):
+        k.conv(k.adopt(w), k.adopt(x), g, 1.0)
+
+
+@pytest.mark.parametrize("status", ["INTERNAL_ERROR_DEVICE_ALLOCATION_FAILED", "NOT_SUPPORTED", "INTERNAL_ERROR"])
+def test_without_a_search_the_heuristic_chooses(k, double, status):
+    double.fail("cudnnFindConvolutionForwardAlgorithmEx", status)
+    w, x, _, g = problem(0)
+    with math_mode.use("fast"):
+        same(k.conv(k.adopt(w), k.adopt(x), g, 1.0), N.conv(w, x, g, 1.0))
+    assert k.account()[0].startswith("cudnn, ")
+
+
+def test_threads_that_are_refused_together_forget_one_algorithm(k):
+    import threading
+    from types import SimpleNamespace
+
+    from autotape.backends.cudnn_backend import algorithms, binding
+
+    found = [SimpleNamespace(algo=i, memory=0, mathType=0, status=0, determinism=1) for i in (6, 1)]
+    both, barrier, chosen = algorithms.Algorithms(found, FMA, "default", 0), threading.Barrier(2), []
+
+    def call(choice, work):
+        if choice.algorithm == 6:
+            barrier.wait()
+            raise binding.cudnnNotSupported(3000, "no")
+
+    threads = [threading.Thread(target=lambda: chosen.append(both.run(call)[0].algorithm)) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert chosen == [1, 1] and [c.algorithm for c in both.choices] == [1]
+
+
 def test_a_fused_call_that_is_not_supported_is_done_apart(k, double):
     double.fail(RUNS[3], "NOT_SUPPORTED", times=99)
     w, x, dy, g = problem(1)
@@ -341,6 +413,17 @@ LEFT = {
     "int32": dict(dtype="int32"),
     "empty": dict(n=0),
 }
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize(("dtype", "alpha", "beta"), [("int32", 0.5, 1.0), ("float32", 1.0, 0.0), ("float32", 0.0, 1.0)])
+def test_integers_and_factors_of_0_are_as_numpy_has_them(cudnn, dtype, alpha, beta, mode):
+    k, (w, x, z, g) = cudnn, problem(2, dtype=dtype)
+    b = np.arange(4, dtype=dtype).reshape(1, 4, 1, 1)
+    if dtype == "float32":
+        z[0], x[1, 0, 0] = np.inf, np.nan
+    with np.errstate(all="ignore"), math_mode.use(mode):
+        same(k.conv_bias_act(*map(k.adopt, (w, x, b, z)), "relu", g, alpha, beta), N.conv_bias_act(w, x, b, z, "relu", g, alpha, beta))
 
 
 @pytest.mark.parametrize("mode", MODES)
@@ -456,14 +539,12 @@ def test_odd_addresses_are_copied(k, double):
     assert all(c["x"] % 16 == 0 for c in double.calls(RUNS[0]))
 
 
-def test_a_library_that_does_not_start_is_told_when_the_backend_is_made(k, double):
+def test_a_library_that_does_not_start_is_no_backend(k, double):
     from autotape.backends.cudnn_backend import CudnnKernels, handle
-    from autotape.backends.pycuda_backend.driver import DeviceError
 
     before = handle._here.__dict__.pop("handle")
     double.fail("cudnnCreate", "NOT_INITIALIZED")
     try:
-        with pytest.raises(DeviceError, match="cuDNN does not start: CUDNN_STATUS_NOT_INITIALIZED"):
-            CudnnKernels()
+        assert "cuDNN does not start: CUDNN_STATUS_NOT_INITIALIZED" in CudnnKernels.unavailable()
     finally:
         handle._here.handle = before

@@ -3,7 +3,7 @@
 import os
 import subprocess
 import sys
-from ctypes import byref, c_double, c_float
+from ctypes import byref, c_double, c_float, c_void_p
 from math import prod
 from pathlib import Path
 
@@ -33,21 +33,20 @@ class Setting:
 
     def tensor(self, shape, dtype="f4", strides=None):
         strides = strides or [prod(shape[i + 1 :]) for i in range(len(shape))]
-        ints = self.b.ints
-        return self.made("Tensor", "TensorNdDescriptor", DATA[np.dtype(dtype).name], len(shape), ints(shape), ints(strides))
+        return self.made("Tensor", "TensorNdDescriptor", DATA[np.dtype(dtype).name], len(shape), shape, strides)
 
     def filters(self, shape, dtype="f4", last=0):
-        return self.made("Filter", "FilterNdDescriptor", DATA[np.dtype(dtype).name], last, len(shape), self.b.ints(shape))
+        return self.made("Filter", "FilterNdDescriptor", DATA[np.dtype(dtype).name], last, len(shape), shape)
 
     def convolution(self, padding=1, stride=1, dilation=1, mode=1, data=0, group=1, math=3, axes=2):
-        sliding = (self.b.ints([v] * axes) for v in (padding, stride, dilation))
+        sliding = ([v] * axes for v in (padding, stride, dilation))
         made = self.made("Convolution", "ConvolutionNdDescriptor", axes, *sliding, mode, data)
         self.b.cudnnSetConvolutionGroupCount(made, group)
         self.b.cudnnSetConvolutionMathType(made, math)
         return made
 
     def pooling(self, mode, window=2, padding=0, stride=2):
-        sizes = (self.b.ints([v] * 2) for v in (window, padding, stride))
+        sizes = ([v] * 2 for v in (window, padding, stride))
         return self.made("Pooling", "PoolingNdDescriptor", mode, 1, 2, *sizes)
 
     def activation(self, mode, coefficient=0.0, keeps_nan=1):
@@ -351,7 +350,7 @@ class Layer:
         b, n = s.b, len(LENGTHS)
         self.s, self.cell, self.skip = s, cell, skip
         self.rnn = s.made("RNN", "RNNDescriptor_v8", 0, cell, 2, 0, skip, 1, 1, 3, WIDTH, HIDDEN, HIDDEN, 1, s.made("Dropout"), 0)
-        self.data = s.made("RNNData", "RNNDataDescriptor", 1, 1, max(LENGTHS), n, WIDTH, b.ints(LENGTHS), None)
+        self.data = s.made("RNNData", "RNNDataDescriptor", 1, 1, max(LENGTHS), n, WIDTH, LENGTHS, None)
         self.state, self.weights = s.tensor((1, n, HIDDEN), "f8"), b.cudnnGetRNNWeightSpaceSize(s.handle, self.rnn)
         self.x, self.w = numbers(0, (len(ROWS), WIDTH), "f8"), numbers(1, (self.weights // 8,), "f8")
         self.h, self.c, self.dh, self.dc = (numbers(i, (n, HIDDEN), "f8") for i in range(2, 6))
@@ -468,7 +467,7 @@ OF_SOFTMAX = {
     "overlapping": (lambda s, g: dict(x=(at := s.room(400)), y=at + 4), "y and x share memory"),
     "a result over itself": (lambda s, g: dict(yDesc=s.tensor((2, 3, 4, 5), strides=[60, 20, 4, 1])), "y has elements that share memory"),
     "a null factor": (lambda s, g: dict(alpha=None), "alpha is null"),
-    "a factor on the device": (lambda s, g: dict(beta=g["y"]), "beta is in the device's memory"),
+    "a factor on the device": (lambda s, g: dict(beta=c_void_p(g["y"])), "beta is in the device's memory"),
     "no such mode": (lambda s, g: dict(mode=7), "mode: there is no 7"),
     "no such algorithm": (lambda s, g: dict(algo=7), "algo: there is no 7"),
 }  # fmt: skip
@@ -599,18 +598,18 @@ def performances(s, direction, find=False, size=0, **how):
     xd, wd, yd, c = s.tensor((2, 4, 6, 6)), s.filters((4, 4, 3, 3)), s.tensor((2, 4, 6, 6)), s.convolution(**how)
     at = {id(d): s.room((2, 4, 6, 6)) for d in (xd, wd, yd)}
     a, b, out = {"Forward": (xd, wd, yd), "BackwardData": (wd, yd, xd), "BackwardFilter": (xd, yd, wd)}[direction]
-    room = (s.b.cudnnConvolutionAlgoPerf * getattr(s.b, f"cudnnGetConvolution{direction}AlgorithmMaxCount")(s.handle))()
+    most = getattr(s.b, f"cudnnGetConvolution{direction}AlgorithmMaxCount")(s.handle)
     if find:
         arrays = a, at[id(a)], b, at[id(b)], c, out, at[id(out)]
-        n = getattr(s.b, f"cudnnFindConvolution{direction}AlgorithmEx")(s.handle, *arrays, len(room), room, s.room(size), size)
+        n, all = getattr(s.b, f"cudnnFindConvolution{direction}AlgorithmEx")(s.handle, *arrays, most, s.room(size), size)
     else:
-        n = getattr(s.b, f"cudnnGetConvolution{direction}Algorithm_v7")(s.handle, a, b, c, out, len(room), room)
+        n, all = getattr(s.b, f"cudnnGetConvolution{direction}Algorithm_v7")(s.handle, a, b, c, out, most)
 
     def needed(algorithm, math):
         s.b.cudnnSetConvolutionMathType(c, math)
         return getattr(s.b, f"cudnnGetConvolution{direction}WorkspaceSize")(s.handle, a, b, c, out, algorithm)
 
-    return [(p.algo, p.status, p.memory, p.determinism, p.mathType) for p in room[:n]], needed
+    return [(p.algo, p.status, p.memory, p.determinism, p.mathType) for p in all[:n]], needed
 
 
 @pytest.mark.parametrize("direction", DIRECTIONS)
@@ -633,9 +632,8 @@ def test_algorithms_are_tried_within_their_memory(s, direction):
 
 def test_trying_algorithms_leaves_rubbish_in_the_result(s):
     x, w, y = s.put(numbers(0, (2, 4, 6, 6))), s.put(numbers(1, (4, 4, 3, 3))), s.put(numbers(2, (2, 4, 6, 6)))
-    room = (s.b.cudnnConvolutionAlgoPerf * 4)()
     s.b.cudnnFindConvolutionForwardAlgorithmEx(
-        s.handle, s.tensor((2, 4, 6, 6)), x, s.filters((4, 4, 3, 3)), w, s.convolution(), s.tensor((2, 4, 6, 6)), y, 4, room, None, 0
+        s.handle, s.tensor((2, 4, 6, 6)), x, s.filters((4, 4, 3, 3)), w, s.convolution(), s.tensor((2, 4, 6, 6)), y, 4, None, 0
     )
     assert np.isnan(s.at(y)).all()
 

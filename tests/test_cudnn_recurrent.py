@@ -166,7 +166,7 @@ def test_nan_is_kept(cudnn, cell):
 def test_rows_change_places_within_their_sequences_and_twice_is_back(cudnn, sizes):
     from autotape.backends.cudnn_backend.recurrent import _other_ends
 
-    other = np.asarray(_other_ends(sizes, None))
+    other = np.asarray(_other_ends(sizes))
     np.testing.assert_array_equal(other[other], np.arange(sum(sizes)))
     starts = np.cumsum([0, *sizes[:-1]])
     for b in range(sizes[0]):

@@ -117,7 +117,7 @@ print(float((kept[3] + kept[4]).sum()))
 
 @pytest.mark.parametrize("dtype", [np.complex64, np.complex128])
 def test_complex_numbers_are_refused_with_the_way_out(dtype):
-    with pytest.raises(TypeError, match=f"backend 'pycuda' has no kernels for {np.dtype(dtype)}.*use backend 'numpy' for complex numbers"):
+    with pytest.raises(TypeError, match=f"have no kernels for {np.dtype(dtype)}.*use backend 'numpy' for complex numbers"):
         at.array(np.ones(3, dtype))
     with pytest.raises(TypeError, match="complex"):
         at.array(X) * 1j
@@ -432,3 +432,16 @@ def test_gpuarrays_are_made_of_arrays_tensors_and_params(k):
         close(y.get(), X)
     with pytest.raises(TypeError, match="to_gpuarray takes an array on the device, not str"):
         k.to_gpuarray("x")
+
+
+def test_a_new_thread_may_begin_with_a_stream_of_its_own(k):
+    found = []
+
+    def run():
+        with k.on_stream(k.new_stream()):
+            found.append(k.to_numpy(k.add(k.adopt(X), k.adopt(X))))
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    thread.join()
+    close(found[0], 2 * X)

@@ -86,6 +86,15 @@ def test_cotangents_wider_than_the_way_forward(k, cell):
     agree(*results, 1e-5)
 
 
+@pytest.mark.parametrize("wrong", ["x", "w", "state"])
+def test_shapes_that_do_not_fit_are_named(k, wrong):
+    x, w, state = layer("lstm", (3, 2))
+    given = {"x": x[:-1], "w": w[:-1], "state": state[:1]}[wrong]
+    with pytest.raises(ValueError, match=f"recurrence: {wrong} has shape"):
+        k.recurrence(*(k.adopt(given if name == wrong else a) for name, a in (("x", x), ("w", w), ("state", state))), "lstm", (3, 2), False,
+                     False, False)  # fmt: skip
+
+
 def test_without_the_inputs_gradient(k):
     args = *layer("gru", (3, 2)), "gru", (3, 2), False, False
     found, whole = both_ways(k, *args, with_x=False), both_ways(k, *args)

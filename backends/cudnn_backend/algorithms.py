@@ -6,7 +6,6 @@ that may add up in another order each time are left out.
 
 from __future__ import annotations
 
-import ctypes
 import functools
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -20,7 +19,7 @@ from ..pycuda_backend.memory import Block, pool
 from . import binding, handle
 from .descriptors import Descriptor, Unsupported
 
-_SAID = {binding.CUDNN_TENSOR_OP_MATH: ", tensor cores", binding.CUDNN_DEFAULT_MATH: ", TF32", binding.CUDNN_FMA_MATH: ""}
+_SAID = {(binding.CUDNN_TENSOR_OP_MATH, 2): ", tensor cores", (binding.CUDNN_DEFAULT_MATH, 4): ", TF32"}  # math type, itemsize
 
 
 @dataclass(frozen=True, eq=False)
@@ -29,8 +28,8 @@ class Direction:
 
     operands: str
     count: Callable[..., int]
-    expected: Callable[..., int]
-    tried: Callable[..., int]
+    expected: Callable[..., tuple[int, Any]]
+    tried: Callable[..., tuple[int, Any]]
     run: Callable[..., None]
     names: tuple[str, ...]
 
@@ -75,9 +74,8 @@ def math_type(dtype: np.dtype[Any], mode: str) -> int:
 def expected(direction: Direction, a: Descriptor, b: Descriptor, convolution: Descriptor, c: Descriptor) -> list[Any]:
     """All algorithms in the order that cuDNN expects, the fastest first."""
     at = handle.ready()
-    results = _results(direction, at)
-    n = direction.expected(at, a, b, convolution, c, len(results), results)
-    return list(results[:n])
+    n, found = direction.expected(at, a, b, convolution, c, direction.count(at))
+    return list(found[:n])
 
 
 def tried(
@@ -87,13 +85,9 @@ def tried(
     x, w, y = arrays
     at, scratch = handle.ready(), empty(y.shape, y.dtype)
     work = pool().take(memory) if memory else None
-    results = _results(direction, at)
-    n = direction.tried(at, a, x.address, b, w.address, convolution, c, scratch.address, len(results), results, address(work), memory)
-    return list(results[:n])
-
-
-def _results(direction: Direction, at: int | None) -> ctypes.Array[Any]:
-    return (binding.cudnnConvolutionAlgoPerf * direction.count(at))()
+    arrays_described = a, x.address, b, w.address, convolution, c, scratch.address
+    n, found = direction.tried(at, *arrays_described, direction.count(at), address(work), memory)
+    return list(found[:n])
 
 
 def address(work: Block | None) -> int | None:
@@ -101,29 +95,33 @@ def address(work: Block | None) -> int | None:
 
 
 class Algorithms:
-    """What is left to choose from for one signature: what cuDNN refuses is forgotten."""
+    """What there is to choose from for one signature, the best first: what cuDNN refuses is forgotten."""
 
     def __init__(self, found: list[Any], math: int, mode: str, limit: int) -> None:
+        self._is_pedantic = mode == "pedantic"
         self.choices = [
             Choice(p.algo, p.memory, _kept(math, p.mathType))
             for p in found
             if p.status == 0 and p.memory <= limit and (mode != "pedantic" or p.determinism == binding.CUDNN_DETERMINISTIC)
         ]
 
-    def run(self, call: Callable[[Choice, Block | None], None]) -> Choice:
-        """Call with the first choice that there is memory for and that cuDNN takes.  Raises Unsupported, OutOfMemory."""
-        while self.choices:
-            choice = self.choices[0]
+    def run(self, call: Callable[[Choice, Block | None], None]) -> tuple[Choice, bool]:
+        """Call with the first choice that cuDNN takes and, for now, has memory for; whether there was none for a better one.
+
+        Raises Unsupported, and where memory is short OutOfMemory: in pedantic mode at once, since bits must not depend on what is free.
+        """
+        short: Exception | None = None
+        for choice in self.choices:
             try:
                 call(choice, pool().take(choice.memory) if choice.memory else None)
-                return choice
-            except OutOfMemory:
-                if len(self.choices) == 1:
+                return choice, short is not None
+            except (OutOfMemory, binding.cudnnAllocFailed) as e:
+                if self._is_pedantic:
                     raise
-            except (binding.cudnnNotSupported, binding.cudnnAllocFailed):
-                pass
-            self.choices = self.choices[1:]
-        raise Unsupported("no algorithm of cuDNN")
+                short = e
+            except binding.cudnnNotSupported:
+                self.choices = [c for c in self.choices if c is not choice]  # another list: other threads may be going through this one
+        raise short or Unsupported("no algorithm of cuDNN")
 
 
 def _kept(asked: int, found: int) -> int:
@@ -132,6 +130,7 @@ def _kept(asked: int, found: int) -> int:
 
 
 @functools.lru_cache(256)
-def said(direction: Direction, choice: Choice) -> str:
+def said(direction: Direction, choice: Choice, dtype: np.dtype[Any], is_short: bool) -> str:
     """A choice, for profiles."""
-    return f"cudnn, {direction.names[choice.algorithm]}{_SAID[choice.math]}"
+    math, memory = _SAID.get((choice.math, dtype.itemsize), ""), ", short of memory" if is_short else ""
+    return f"cudnn, {direction.names[choice.algorithm]}{math}{memory}"

@@ -15,7 +15,7 @@ import numpy as np
 from ..kernels import Array, Geometry, Shape
 from ..numpy_backend.convolution import check
 from ..pycuda_backend.array import DeviceArray
-from ..pycuda_backend.convolution import ACTIVATIONS, finisher, per_channel, promoted
+from ..pycuda_backend.convolution import ACTIVATIONS, dtype_of, finisher, per_channel, promoted
 from ..pycuda_backend.driver import OutOfMemory
 from ..pycuda_backend.memory import Block
 from . import binding, handle
@@ -84,8 +84,8 @@ class Plan:
         self.activation = _activation(s.native) if s.native else None
         self._algorithms: Algorithms | None = None
 
-    def run(self, arrays: Arrays, alpha: float, fused: Fused | None = None) -> Choice:
-        """Compute the last of the arrays from the others."""
+    def run(self, arrays: Arrays, alpha: float, fused: Fused | None = None) -> tuple[Choice, bool]:
+        """Compute the last of the arrays from the others: by which algorithm, and whether for lack of memory."""
         if self._algorithms is None:
             self._algorithms = self._found(arrays)
         times = factor(alpha, self.s.dtype)
@@ -114,7 +114,7 @@ class Plan:
         described = (s.direction, self.a, self.b, self._convolution(math), self.c)
         found = Algorithms(expected(*described), math, s.mode, s.limit)
         if s.mode == "fast" and found.choices:
-            with suppress(OutOfMemory):
+            with suppress(OutOfMemory, binding.cudnnAllocFailed, binding.cudnnNotSupported, binding.cudnnInternalError):
                 found = Algorithms(tried(*described, arrays, max(c.memory for c in found.choices)), math, s.mode, s.limit)
         if s.native == "identity":
             found.choices = [c for c in found.choices if c.algorithm == _FOR_IDENTITY]
@@ -135,8 +135,7 @@ def _convolution(g: Geometry, dtype: np.dtype[Any], math: int) -> Descriptor:
 
 def _set_convolution(made: Descriptor, g: Geometry, data: int, math: int) -> None:
     mode = binding.CUDNN_CONVOLUTION if g.flip else binding.CUDNN_CROSS_CORRELATION
-    sliding = map(binding.ints, (same_on_both_sides(g), g.stride, g.dilation))
-    binding.cudnnSetConvolutionNdDescriptor(made, len(g.window), *sliding, mode, data)
+    binding.cudnnSetConvolutionNdDescriptor(made, len(g.window), same_on_both_sides(g), g.stride, g.dilation, mode, data)
     binding.cudnnSetConvolutionGroupCount(made, g.group)
     binding.cudnnSetConvolutionMathType(made, math)
 
@@ -173,9 +172,11 @@ def conv_bias_act(
     """In one call, or with a launch of the activation behind it.  Pedantic mode has the bits of the operators."""
     shape = (len(x), len(w), *check(w.shape, x.shape, geometry))
     bias = None if b is None else per_channel(k, b, shape)
-    dtypes = {a.dtype for a in (w, x, b, z) if a is not None}
+    dtypes = {dtype_of(w, x, alpha), *(a.dtype for a in (b, z) if a is not None)}
     if activation not in ACTIVATIONS or (bias is None) != (b is None) or (z is not None and z.shape != shape) or len(dtypes) > 1:
         raise Unsupported("bias, residual or dtypes that cuDNN does not add")
+    if z is not None and not beta:
+        raise Unsupported("a residual times 0")  # which is NaN where it is not finite, and cuDNN would not look
     if k.math_mode() == "pedantic":
         return finisher(k)(_forward(k, w, x, geometry, alpha), z, b, activation, None if beta == 1 else float(beta))
     for native in _ways(activation, k.math_mode()):
@@ -206,8 +207,10 @@ def _forward(k: Any, w: Array, x: Array, g: Geometry, alpha: float, fused: Fused
 
 
 def _run(k: Any, plan: Plan, arrays: Arrays, alpha: float, fused: Fused | None = None) -> DeviceArray:
-    choice = plan.run(arrays, float(alpha), fused)
-    k.say(said(plan.s.direction, choice))
+    if not alpha:
+        raise Unsupported("a product with 0")  # likewise
+    choice, is_short = plan.run(arrays, float(alpha), fused)
+    k.say(said(plan.s.direction, choice, plan.s.dtype, is_short))
     return arrays[2]
 
 

@@ -56,14 +56,13 @@ class Descriptor:
 def tensor(shape: Shape, dtype: np.dtype[Any], last: bool = False) -> Descriptor:
     """Of an array with four axes or more that lies row-major, or channels_last."""
     steps = [s // dtype.itemsize for s in _strides(shape, dtype, last)]
-    ints = binding.ints
-    return Descriptor("Tensor", binding.cudnnSetTensorNdDescriptor, DATA[dtype.name], len(shape), ints(shape), ints(steps))
+    return Descriptor("Tensor", binding.cudnnSetTensorNdDescriptor, DATA[dtype.name], len(shape), shape, steps)
 
 
 def filters(shape: Shape, dtype: np.dtype[Any], last: bool = False) -> Descriptor:
     """Of a convolution's weights (K, C/group, *window)."""
     form = binding.CUDNN_TENSOR_NHWC if last else binding.CUDNN_TENSOR_NCHW
-    return Descriptor("Filter", binding.cudnnSetFilterNdDescriptor, DATA[dtype.name], form, len(shape), binding.ints(shape))
+    return Descriptor("Filter", binding.cudnnSetFilterNdDescriptor, DATA[dtype.name], form, len(shape), shape)
 
 
 def two_dimensional(shape: Shape) -> Shape:
@@ -129,12 +128,12 @@ def _strides(shape: Shape, dtype: np.dtype[Any], last: bool) -> Shape:
 
 # -- numbers
 def constant(number: int, n: int, dtype: np.dtype[Any]) -> DeviceArray:
-    """(n,) of this number, never written to; each stream waits for its own."""
-    return _constant(number, n, dtype, device().stream)
+    """(n,) of this number, never written to; kept for the default stream, which need not wait for another's."""
+    return _constant(number, n, dtype) if device().stream is None else filled((n,), number, dtype)
 
 
 @functools.lru_cache(256)
-def _constant(number: int, n: int, dtype: np.dtype[Any], stream: Any) -> DeviceArray:
+def _constant(number: int, n: int, dtype: np.dtype[Any]) -> DeviceArray:
     return filled((n,), number, dtype)
 
 

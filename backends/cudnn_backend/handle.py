@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import atexit
+import functools
 import threading
 import weakref
 
@@ -43,11 +44,12 @@ def ready() -> int | None:
     if (handle := _here.__dict__.get("handle")) is None:
         handle = _here.handle = Handle()
         _handles.add(handle)
+        _close_at_exit()
     return handle.on(0 if stream is None else stream.handle)
 
 
 def unavailable() -> str | None:
-    """Why the libcudnn that was loaded can't be used with this driver, or None."""
+    """Why the libcudnn that was loaded can't be used with this driver, or None.  Only a handle tells; it is this thread's from now on."""
     import pycuda.driver as cuda
 
     built, driver = binding.cudnnGetCudartVersion(), cuda.get_driver_version()
@@ -56,13 +58,19 @@ def unavailable() -> str | None:
             f"libcudnn {library.dotted(binding.cudnnGetVersion())} is built for CUDA {built // 1000}, and the driver is of CUDA "
             f"{driver // 1000}: pip install nvidia-cudnn-cu{driver // 1000}, or a newer driver"
         )
+    try:
+        ready()
+    except binding.cudnnError as e:
+        return f"cuDNN does not start: {e}"
     return None
 
 
-def close() -> None:
-    """Before the context ends."""
+@functools.cache
+def _close_at_exit() -> None:
+    """Registered behind the context, and so run before that ends."""
+    atexit.register(_close)
+
+
+def _close() -> None:
     for handle in list(_handles):
         handle.close()
-
-
-atexit.register(close)

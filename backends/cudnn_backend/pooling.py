@@ -59,7 +59,7 @@ def _plan(x: Shape, y: Shape, g: Geometry, mode: int, like: DeviceArray) -> Plan
 
 
 def _set(made: Descriptor, g: Geometry, mode: int) -> None:
-    sliding = map(binding.ints, (g.window, same_on_both_sides(g), g.stride))
+    sliding = (g.window, same_on_both_sides(g), g.stride)
     binding.cudnnSetPoolingNdDescriptor(made, mode, binding.CUDNN_PROPAGATE_NAN, len(g.window), *sliding)
 
 
@@ -69,6 +69,14 @@ def max_pool(k: Any, x: Array, geometry: Geometry) -> Array:
     if k.math_mode() == "pedantic":
         raise Unsupported("pedantic: windows of -inf")
     return _forward(k, x, y, geometry, binding.CUDNN_POOLING_MAX_DETERMINISTIC)
+
+
+def max_pool_x(k: Any, *args: Any) -> Array:
+    raise Unsupported("which of equal maxima gets the cotangent")
+
+
+def max_pool_at(k: Any, *args: Any) -> Array:
+    raise Unsupported("which of equal maxima it is")
 
 
 def mean_pool(k: Any, x: Array, geometry: Geometry, count_padding: bool) -> Array:
@@ -100,4 +108,10 @@ def _mean(count_padding: bool) -> int:
     return binding.CUDNN_POOLING_AVERAGE_COUNT_EXCLUDE_PADDING
 
 
-KERNELS: dict[str, Callable[..., Any]] = {"max_pool": max_pool, "mean_pool": mean_pool, "mean_pool_x": mean_pool_x}
+KERNELS: dict[str, Callable[..., Any]] = {
+    "max_pool": max_pool,
+    "max_pool_x": max_pool_x,
+    "max_pool_at": max_pool_at,
+    "mean_pool": mean_pool,
+    "mean_pool_x": mean_pool_x,
+}

@@ -15,8 +15,8 @@ import numpy as np
 
 from ..kernels import Array, Shape, recurrent_parts
 from ..pycuda_backend.array import DeviceArray, empty, view
-from ..pycuda_backend.driver import device
-from ..pycuda_backend.transfer import copied, filled, from_host
+from ..pycuda_backend.recurrent import check
+from ..pycuda_backend.transfer import copied, filled
 from . import binding, handle
 from .algorithms import math_type
 from .descriptors import DATA, Descriptor, Unsupported, fit, laid, tensor
@@ -145,7 +145,7 @@ _plan = functools.lru_cache(1024)(Plan)
 
 def _set_packed(made: Descriptor, lengths: list[int], width: int, dtype: np.dtype[Any]) -> None:
     layout = binding.CUDNN_RNN_DATA_LAYOUT_SEQ_MAJOR_PACKED
-    binding.cudnnSetRNNDataDescriptor(made, DATA[dtype.name], layout, max(lengths), len(lengths), width, binding.ints(lengths), None)
+    binding.cudnnSetRNNDataDescriptor(made, DATA[dtype.name], layout, max(lengths), len(lengths), width, lengths, None)
 
 
 def _lengths(sizes: Shape, sequences: int) -> list[int]:
@@ -167,23 +167,24 @@ def _space(x: DeviceArray) -> tuple[int, int]:
 # -- against the order of time
 def _turned(k: Any, reverse: bool, sizes: Shape, *packed: Array) -> list[Array]:
     """Rows of arrays, each where the one lies that is as far from the other end of its sequence; nothing moves unless `reverse`."""
-    return [k.getitem(a, _other_ends(tuple(sizes), device().stream)) for a in packed] if reverse else list(packed)
+    return [k.getitem(a, _other_ends(tuple(sizes))) for a in packed] if reverse else list(packed)
 
 
 @functools.lru_cache(64)
-def _other_ends(sizes: Shape, stream: Any) -> DeviceArray:
-    """Which row comes to each; each stream waits for its own."""
+def _other_ends(sizes: Shape) -> np.ndarray:
+    """Which row comes to each."""
     counts = np.asarray(sizes)
     starts, step = np.cumsum(counts) - counts, np.repeat(np.arange(len(counts)), counts)
     sequence = np.arange(len(step)) - starts[step]
     last = np.bincount(sequence) - 1
-    return from_host(starts[last[sequence] - step] + sequence)
+    return starts[last[sequence] - step] + sequence
 
 
 # -- the kernels
 def recurrence(
     k: Any, x: Array, w: Array, state: Array, cell: str, sizes: Shape, reverse: bool, skip: bool, keep: bool
 ) -> tuple[Array, Array, Array, Array]:
+    check(x, w, state, cell, sizes, skip)
     dtype, mode = _of_results(x, w, state), k.math_mode()
     inside = np.dtype(np.float32) if dtype.itemsize == 2 and mode != "fast" else dtype  # as the raw kernels do
     _check(k, x, w, state, cell, inside)

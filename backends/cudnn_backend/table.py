@@ -25,13 +25,10 @@ class CudnnKernels(PycudaKernels):
 
     def __init__(self) -> None:
         super().__init__()
-        from . import binding, descriptors, handle
+        from . import binding, descriptors
 
-        try:
-            handle.ready()
-        except binding.cudnnError as e:
-            raise DeviceError(f"cuDNN does not start: {e}") from e
-        self._left, self._failed = (descriptors.Unsupported, binding.cudnnNotSupported), binding.cudnnError
+        self._left = (descriptors.Unsupported, binding.cudnnNotSupported)
+        self._broken, self._wrong = (binding.cudnnExecutionFailed, binding.cudnnInternalError), binding.cudnnError
         self._raw = dict(vars(self))
         for file in _FILES:
             for name, kernel in importlib.import_module(f".{file}", __package__).KERNELS.items():
@@ -44,8 +41,10 @@ class CudnnKernels(PycudaKernels):
             return why
         try:
             from . import handle  # which loads the library, and asks it for what is called
-        except (OSError, AttributeError) as e:
+        except OSError as e:
             return str(e)
+        except AttributeError as e:
+            return f"libcudnn lacks what is called: {e}"
         return handle.unavailable()
 
     def _run(self, name: str, kernel: Callable[..., Any], *args: Any) -> Any:
@@ -53,8 +52,10 @@ class CudnnKernels(PycudaKernels):
             return kernel(self, *args)
         except self._left as e:
             return self.leave(name, str(e), *args)
-        except self._failed as e:
+        except self._broken as e:
             raise device().explain(RuntimeError(f"{type(e).__name__}: {e}"), f"{name} by cuDNN") from e
+        except self._wrong as e:
+            raise DeviceError(f"{name} by cuDNN: {type(e).__name__}: {e}") from e
 
     def leave(self, name: str, why: str, *args: Any) -> Any:
         """The raw kernel does it, for this reason."""

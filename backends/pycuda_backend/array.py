@@ -60,6 +60,10 @@ class DeviceArray:
     def __repr__(self) -> str:
         return f"DeviceArray({np.array2string(np.asarray(self), threshold=20, separator=', ')}, dtype={self.dtype})"
 
+    def __getattr__(self, name: str) -> Any:
+        hint = "; at.asarray(x) makes a Tensor, which has it, and numpy.asarray(x) a copy on the host" if hasattr(np.ndarray, name) else ""
+        raise AttributeError(f"'DeviceArray' object has no attribute {name!r}{hint}")
+
     def __float__(self) -> float:
         return float(self.item())
 
@@ -151,7 +155,7 @@ def supported(dtype: Any) -> np.dtype[Any]:
     if (dtype.kind in KINDS and dtype.itemsize <= 8) or dtype.name == "bfloat16":
         return dtype if dtype.isnative else dtype.newbyteorder("=")
     raise TypeError(
-        f"backend 'pycuda' has no kernels for {dtype}: it takes bool, integers, float16, bfloat16, float32 and float64"
+        f"backends 'pycuda' and 'cudnn' have no kernels for {dtype}: they take bool, integers, float16, bfloat16, float32 and float64"
         + ("; use backend 'numpy' for complex numbers" if dtype.kind == "c" else "")
     )
 

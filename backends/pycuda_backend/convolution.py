@@ -69,7 +69,7 @@ def conv_bias_act(
 ) -> Array:
     if activation not in ACTIVATIONS:
         raise ValueError(f"conv_bias_act: unknown activation {activation!r}; known are {', '.join(ACTIVATIONS)}")
-    shape, dtype = (len(x), len(w), *check(w.shape, x.shape, geometry)), _dtype(w, x, alpha)
+    shape, dtype = (len(x), len(w), *check(w.shape, x.shape, geometry)), dtype_of(w, x, alpha)
     bias = None if b is None else per_channel(k, b, shape)
     has_fitting_bias = b is None or (bias is not None and b.dtype == dtype)
     if dtype.kind in "fV" and has_fitting_bias and (z is None or (z.dtype == dtype and z.shape == shape)):
@@ -88,13 +88,13 @@ def _conv(k: Any, w: Array, x: Array, g: Geometry, finish: Finish) -> Array:
 
 
 # -- arguments
-def _dtype(a: Array, b: Array, alpha: float) -> np.dtype[Any]:
+def dtype_of(a: Array, b: Array, alpha: float) -> np.dtype[Any]:
     dtype = a.dtype if a.dtype == b.dtype else np.result_type(a.dtype, b.dtype)
     return dtype if alpha == 1 else beside(dtype, alpha)
 
 
 def promoted(k: Any, a: Array, b: Array, alpha: float) -> tuple[DeviceArray, DeviceArray]:
-    dtype = _dtype(a, b, alpha)
+    dtype = dtype_of(a, b, alpha)
     return k.astype(a, dtype), k.astype(b, dtype)
 
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import functools
+import sys
 import threading
+from collections.abc import Callable
 from typing import Any
 
 OLDEST_DRIVER = 12000  # CUDA 12.0
@@ -109,8 +111,9 @@ class _Current:
         context.push()
         self._pop = context.pop
 
-    def __del__(self) -> None:
-        self._pop()
+    def __del__(self, ending: Callable[[], bool] = sys.is_finalizing) -> None:
+        if not ending():  # threads that are still there then have no context left
+            self._pop()
 
 
 class on_stream:

@@ -25,6 +25,7 @@ _SUM = Rule(lambda table, a, b: table.add(a, b), lambda: True, "sum of cotangent
 def recurrence(
     k: Any, x: DeviceArray, w: DeviceArray, state: DeviceArray, cell: str, sizes: Shape, reverse: bool, skip: bool, keep: bool
 ) -> tuple[Array, Array, Array, Array]:
+    check(x, w, state, cell, sizes, skip)
     (x, w, state), dtype = _computed_in(k, x, w, state)
     rows, hidden, count = len(x), state.shape[2], _GATES[cell]
     w_x, w_h, b_x, b_h = _parts(w, cell, x.shape[1], hidden, skip)
@@ -98,6 +99,17 @@ def _launch(function: Any, count: int, *args: Any) -> None:
 
 
 # -- arrays and parts of them
+def check(x: DeviceArray, w: DeviceArray, state: DeviceArray, cell: str, sizes: Shape, skip: bool) -> None:
+    """Raise ValueError for shapes that don't fit: a kernel would read what is not theirs."""
+    hidden, parts, sizes = state.shape[-1], 2 if cell == "lstm" else 1, tuple(map(int, sizes))
+    length = recurrent_parts(_GATES[cell], x.shape[-1], hidden, skip)[-1][0].stop
+    expected = {"w": (w, (length,)), "state": (state, (parts, sizes[0] if sizes else state.shape[1], hidden))}
+    expected["x"] = x, (sum(sizes), hidden if skip else x.shape[-1])
+    for name, (a, shape) in expected.items():
+        if a.shape != shape:
+            raise ValueError(f"recurrence: {name} has shape {a.shape}, and {shape} is needed for {cell} of {hidden} and steps of {sizes}")
+
+
 def _computed_in(k: Any, *arrays: DeviceArray) -> tuple[list[DeviceArray], np.dtype[Any]]:
     """The arrays dense and in the dtype to compute in, and that of the results."""
     dtype = np.result_type(*[a.dtype for a in arrays])

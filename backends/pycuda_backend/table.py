@@ -110,6 +110,13 @@ class PycudaKernels:
         return pool()
 
     @staticmethod
+    def new_stream() -> Any:
+        """A pycuda.driver.Stream, also in a thread that has done nothing with the device yet."""
+        d = driver.device()
+        d.here  # noqa: B018  # the context is current on this thread
+        return d.cuda.Stream()
+
+    @staticmethod
     def on_stream(stream: Any) -> Any:
         """A context in which this thread's kernels go to a pycuda.driver.Stream."""
         return driver.on_stream(stream)

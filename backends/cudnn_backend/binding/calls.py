@@ -1,30 +1,171 @@
 """cuDNN's functions, by their names in cudnn.h.
 
-They are called as scikit-cuda's are: arguments that a call fills are left out and given back (several as a tuple), and a status other
-than success raises the exception of errors.py.  Pointers are addresses, or None; arrays of integers are made by `ints`.  Which
-arguments a call fills, and their types, is what stands here.
+They are called as scikit-cuda's are: arguments that a call fills, those with a star in the prototypes below, are left out and given back
+(several as a tuple), and a status other than success raises the exception of errors.py.  Arguments without a type are pointers: handles,
+descriptors, and addresses of device memory as integers, or None; alpha and beta are addresses of numbers on the host, byref(c_float(1.0)),
+of doubles for tensors of doubles.  What is written ints takes a list.
 """
 
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Callable, Sequence
+import re
+from array import array
+from collections.abc import Callable
 from ctypes import byref, c_double, c_float, c_int, c_int32, c_size_t, c_uint32, c_ulonglong, c_void_p
-from typing import Any
+from typing import Any, NamedTuple
 
 from . import errors, library
+
+PROTOTYPES = """
+# the library and its handles
+cudnnCreate(*handle)
+cudnnDestroy(handle)
+cudnnSetStream(handle, streamId)
+cudnnGetStream(handle, *streamId)
+cudnnGetProperty(type: enum, *value: int)
+
+# tensors and filters
+cudnnCreateTensorDescriptor(*tensorDesc)
+cudnnSetTensor4dDescriptor(tensorDesc, format: enum, dataType: enum, n: int, c: int, h: int, w: int)
+cudnnSetTensor4dDescriptorEx(tensorDesc, dataType: enum, n: int, c: int, h: int, w: int, nStride: int, cStride: int, hStride: int,
+    wStride: int)
+cudnnSetTensorNdDescriptor(tensorDesc, dataType: enum, nbDims: int, dimA: ints, strideA: ints)
+cudnnGetTensorNdDescriptor(tensorDesc, nbDimsRequested: int, *dataType: enum, *nbDims: int, *dimA: int[nbDimsRequested],
+    *strideA: int[nbDimsRequested])
+cudnnGetTensorSizeInBytes(tensorDesc, *size: size)
+cudnnDestroyTensorDescriptor(tensorDesc)
+cudnnCreateFilterDescriptor(*filterDesc)
+cudnnSetFilter4dDescriptor(filterDesc, dataType: enum, format: enum, k: int, c: int, h: int, w: int)
+cudnnSetFilterNdDescriptor(filterDesc, dataType: enum, format: enum, nbDims: int, filterDimA: ints)
+cudnnGetFilterNdDescriptor(filterDesc, nbDimsRequested: int, *dataType: enum, *format: enum, *nbDims: int,
+    *filterDimA: int[nbDimsRequested])
+cudnnGetFilterSizeInBytes(filterDesc, *size: size)
+cudnnDestroyFilterDescriptor(filterDesc)
+
+# elementwise, and sums
+cudnnCreateOpTensorDescriptor(*opTensorDesc)
+cudnnSetOpTensorDescriptor(opTensorDesc, opTensorOp: enum, opTensorCompType: enum, opTensorNanOpt: enum)
+cudnnDestroyOpTensorDescriptor(opTensorDesc)
+cudnnOpTensor(handle, opTensorDesc, alpha1, aDesc, A, alpha2, bDesc, B, beta, cDesc, C)
+cudnnAddTensor(handle, alpha, aDesc, A, beta, cDesc, C)
+cudnnCreateActivationDescriptor(*activationDesc)
+cudnnSetActivationDescriptor(activationDesc, mode: enum, reluNanOpt: enum, coef: double)
+cudnnGetActivationDescriptor(activationDesc, *mode: enum, *reluNanOpt: enum, *coef: double)
+cudnnDestroyActivationDescriptor(activationDesc)
+cudnnActivationForward(handle, activationDesc, alpha, xDesc, x, beta, yDesc, y)
+cudnnActivationBackward(handle, activationDesc, alpha, yDesc, y, dyDesc, dy, xDesc, x, beta, dxDesc, dx)
+cudnnCreateReduceTensorDescriptor(*reduceTensorDesc)
+cudnnSetReduceTensorDescriptor(reduceTensorDesc, reduceTensorOp: enum, reduceTensorCompType: enum, reduceTensorNanOpt: enum,
+    reduceTensorIndices: enum, reduceTensorIndicesType: enum)
+cudnnDestroyReduceTensorDescriptor(reduceTensorDesc)
+cudnnGetReductionWorkspaceSize(handle, reduceTensorDesc, aDesc, cDesc, *sizeInBytes: size)
+cudnnGetReductionIndicesSize(handle, reduceTensorDesc, aDesc, cDesc, *sizeInBytes: size)
+cudnnReduceTensor(handle, reduceTensorDesc, indices, indicesSizeInBytes: size, workspace, workspaceSizeInBytes: size, alpha, aDesc, A,
+    beta, cDesc, C)
+
+# softmax
+cudnnSoftmaxForward(handle, algo: enum, mode: enum, alpha, xDesc, x, beta, yDesc, y)
+cudnnSoftmaxBackward(handle, algo: enum, mode: enum, alpha, yDesc, y, dyDesc, dy, beta, dxDesc, dx)
+
+# pooling
+cudnnCreatePoolingDescriptor(*poolingDesc)
+cudnnSetPoolingNdDescriptor(poolingDesc, mode: enum, maxpoolingNanOpt: enum, nbDims: int, windowDimA: ints, paddingA: ints,
+    strideA: ints)
+cudnnGetPoolingNdDescriptor(poolingDesc, nbDimsRequested: int, *mode: enum, *maxpoolingNanOpt: enum, *nbDims: int,
+    *windowDimA: int[nbDimsRequested], *paddingA: int[nbDimsRequested], *strideA: int[nbDimsRequested])
+cudnnGetPoolingNdForwardOutputDim(poolingDesc, inputTensorDesc, nbDims: int, *outputTensorDimA: int[nbDims])
+cudnnDestroyPoolingDescriptor(poolingDesc)
+cudnnPoolingForward(handle, poolingDesc, alpha, xDesc, x, beta, yDesc, y)
+cudnnPoolingBackward(handle, poolingDesc, alpha, yDesc, y, dyDesc, dy, xDesc, x, beta, dxDesc, dx)
+
+# batch normalisation
+cudnnDeriveBNTensorDescriptor(derivedBnDesc, xDesc, mode: enum)
+cudnnBatchNormalizationForwardTraining(handle, mode: enum, alpha, beta, xDesc, x, yDesc, y, bnScaleBiasMeanVarDesc, bnScale, bnBias,
+    exponentialAverageFactor: double, resultRunningMean, resultRunningVariance, epsilon: double, resultSaveMean, resultSaveInvVariance)
+cudnnBatchNormalizationForwardInference(handle, mode: enum, alpha, beta, xDesc, x, yDesc, y, bnScaleBiasMeanVarDesc, bnScale, bnBias,
+    estimatedMean, estimatedVariance, epsilon: double)
+cudnnBatchNormalizationBackward(handle, mode: enum, alphaDataDiff, betaDataDiff, alphaParamDiff, betaParamDiff, xDesc, x, dyDesc, dy,
+    dxDesc, dx, dBnScaleBiasDesc, bnScale, dBnScaleResult, dBnBiasResult, epsilon: double, savedMean, savedInvVariance)
+
+# dropout
+cudnnCreateDropoutDescriptor(*dropoutDesc)
+cudnnSetDropoutDescriptor(dropoutDesc, handle, dropout: float, states, stateSizeInBytes: size, seed: uint64)
+cudnnDropoutGetStatesSize(handle, *sizeInBytes: size)
+cudnnDropoutGetReserveSpaceSize(xdesc, *sizeInBytes: size)
+cudnnDestroyDropoutDescriptor(dropoutDesc)
+cudnnDropoutForward(handle, dropoutDesc, xdesc, x, ydesc, y, reserveSpace, reserveSpaceSizeInBytes: size)
+cudnnDropoutBackward(handle, dropoutDesc, dydesc, dy, dxdesc, dx, reserveSpace, reserveSpaceSizeInBytes: size)
+
+# convolution
+cudnnCreateConvolutionDescriptor(*convDesc)
+cudnnSetConvolutionNdDescriptor(convDesc, arrayLength: int, padA: ints, filterStrideA: ints, dilationA: ints, mode: enum,
+    computeType: enum)
+cudnnGetConvolutionNdDescriptor(convDesc, arrayLengthRequested: int, *arrayLength: int, *padA: int[arrayLengthRequested],
+    *strideA: int[arrayLengthRequested], *dilationA: int[arrayLengthRequested], *mode: enum, *computeType: enum)
+cudnnSetConvolutionMathType(convDesc, mathType: enum)
+cudnnGetConvolutionMathType(convDesc, *mathType: enum)
+cudnnSetConvolutionGroupCount(convDesc, groupCount: int)
+cudnnGetConvolutionGroupCount(convDesc, *groupCount: int)
+cudnnGetConvolutionNdForwardOutputDim(convDesc, inputTensorDesc, filterDesc, nbDims: int, *tensorOuputDimA: int[nbDims])
+cudnnDestroyConvolutionDescriptor(convDesc)
+cudnnGetConvolutionForwardAlgorithmMaxCount(handle, *count: int)
+cudnnFindConvolutionForwardAlgorithmEx(handle, xDesc, x, wDesc, w, convDesc, yDesc, y, requestedAlgoCount: int, *returnedAlgoCount: int,
+    *perfResults: performance[requestedAlgoCount], workSpace, workSpaceSizeInBytes: size)
+cudnnGetConvolutionForwardAlgorithm_v7(handle, srcDesc, filterDesc, convDesc, destDesc, requestedAlgoCount: int,
+    *returnedAlgoCount: int, *perfResults: performance[requestedAlgoCount])
+cudnnGetConvolutionForwardWorkspaceSize(handle, xDesc, wDesc, convDesc, yDesc, algo: enum, *sizeInBytes: size)
+cudnnGetConvolutionBackwardDataAlgorithmMaxCount(handle, *count: int)
+cudnnGetConvolutionBackwardDataAlgorithm_v7(handle, filterDesc, diffDesc, convDesc, gradDesc, requestedAlgoCount: int,
+    *returnedAlgoCount: int, *perfResults: performance[requestedAlgoCount])
+cudnnFindConvolutionBackwardDataAlgorithmEx(handle, wDesc, w, dyDesc, dy, convDesc, dxDesc, dx, requestedAlgoCount: int,
+    *returnedAlgoCount: int, *perfResults: performance[requestedAlgoCount], workSpace, workSpaceSizeInBytes: size)
+cudnnGetConvolutionBackwardDataWorkspaceSize(handle, wDesc, dyDesc, convDesc, dxDesc, algo: enum, *sizeInBytes: size)
+cudnnGetConvolutionBackwardFilterAlgorithmMaxCount(handle, *count: int)
+cudnnGetConvolutionBackwardFilterAlgorithm_v7(handle, srcDesc, diffDesc, convDesc, gradDesc, requestedAlgoCount: int,
+    *returnedAlgoCount: int, *perfResults: performance[requestedAlgoCount])
+cudnnFindConvolutionBackwardFilterAlgorithmEx(handle, xDesc, x, dyDesc, y, convDesc, dwDesc, dw, requestedAlgoCount: int,
+    *returnedAlgoCount: int, *perfResults: performance[requestedAlgoCount], workSpace, workSpaceSizeInBytes: size)
+cudnnGetConvolutionBackwardFilterWorkspaceSize(handle, xDesc, dyDesc, convDesc, gradDesc, algo: enum, *sizeInBytes: size)
+cudnnConvolutionForward(handle, alpha, xDesc, x, wDesc, w, convDesc, algo: enum, workSpace, workSpaceSizeInBytes: size, beta, yDesc, y)
+cudnnConvolutionBackwardData(handle, alpha, wDesc, w, dyDesc, dy, convDesc, algo: enum, workSpace, workSpaceSizeInBytes: size, beta,
+    dxDesc, dx)
+cudnnConvolutionBackwardFilter(handle, alpha, xDesc, x, dyDesc, dy, convDesc, algo: enum, workSpace, workSpaceSizeInBytes: size, beta,
+    dwDesc, dw)
+cudnnConvolutionBackwardBias(handle, alpha, dyDesc, dy, beta, dbDesc, db)
+cudnnConvolutionBiasActivationForward(handle, alpha1, xDesc, x, wDesc, w, convDesc, algo: enum, workSpace, workSpaceSizeInBytes: size,
+    alpha2, zDesc, z, biasDesc, bias, activationDesc, yDesc, y)
+
+# recurrent layers
+cudnnCreateRNNDescriptor(*rnnDesc)
+cudnnSetRNNDescriptor_v8(rnnDesc, algo: enum, cellMode: enum, biasMode: enum, dirMode: enum, inputMode: enum, dataType: enum,
+    mathPrec: enum, mathType: enum, inputSize: int32, hiddenSize: int32, projSize: int32, numLayers: int32, dropoutDesc,
+    auxFlags: uint32)
+cudnnGetRNNDescriptor_v8(rnnDesc, *algo: enum, *cellMode: enum, *biasMode: enum, *dirMode: enum, *inputMode: enum, *dataType: enum,
+    *mathPrec: enum, *mathType: enum, *inputSize: int32, *hiddenSize: int32, *projSize: int32, *numLayers: int32, *dropoutDesc,
+    *auxFlags: uint32)
+cudnnDestroyRNNDescriptor(rnnDesc)
+cudnnCreateRNNDataDescriptor(*rnnDataDesc)
+cudnnSetRNNDataDescriptor(rnnDataDesc, dataType: enum, layout: enum, maxSeqLength: int, batchSize: int, vectorSize: int,
+    seqLengthArray: ints, paddingFill)
+cudnnGetRNNDataDescriptor(rnnDataDesc, *dataType: enum, *layout: enum, *maxSeqLength: int, *batchSize: int, *vectorSize: int,
+    arrayLengthRequested: int, *seqLengthArray: int[arrayLengthRequested], paddingFill)
+cudnnDestroyRNNDataDescriptor(rnnDataDesc)
+cudnnGetRNNTempSpaceSizes(handle, rnnDesc, fwdMode: enum, xDesc, *workSpaceSize: size, *reserveSpaceSize: size)
+cudnnGetRNNWeightSpaceSize(handle, rnnDesc, *weightSpaceSize: size)
+cudnnGetRNNWeightParams(handle, rnnDesc, pseudoLayer: int32, weightSpaceSize: size, weightSpace, linLayerID: int32, mDesc, *mAddr,
+    bDesc, *bAddr)
+cudnnRNNForward(handle, rnnDesc, fwdMode: enum, devSeqLengths: ints, xDesc, x, yDesc, y, hDesc, hx, hy, cDesc, cx, cy,
+    weightSpaceSize: size, weightSpace, workSpaceSize: size, workSpace, reserveSpaceSize: size, reserveSpace)
+cudnnRNNBackwardData_v8(handle, rnnDesc, devSeqLengths: ints, yDesc, y, dy, xDesc, dx, hDesc, hx, dhy, dhx, cDesc, cx, dcy, dcx,
+    weightSpaceSize: size, weightSpace, workSpaceSize: size, workSpace, reserveSpaceSize: size, reserveSpace)
+cudnnRNNBackwardWeights_v8(handle, rnnDesc, addGrad: enum, devSeqLengths: ints, xDesc, x, hDesc, hx, yDesc, y, weightSpaceSize: size,
+    dweightSpace, workSpaceSize: size, workSpace, reserveSpaceSize: size, reserveSpace)
+"""
 
 dll = library.load()
 dll.cudnnGetErrorString.argtypes, dll.cudnnGetErrorString.restype = [c_int], ctypes.c_char_p
 dll.cudnnGetVersion.restype = dll.cudnnGetCudartVersion.restype = c_size_t
-
-
-class Out:
-    """An argument that the call fills; `count` of them side by side, given back as a tuple, or none: one, given back itself."""
-
-    def __init__(self, type: Any, count: int | None = None) -> None:
-        self.type = type if count is None else type * count
-        self.count = count
 
 
 class cudnnConvolutionAlgoPerf(ctypes.Structure):
@@ -36,48 +177,35 @@ class cudnnConvolutionAlgoPerf(ctypes.Structure):
     ]  # fmt: skip
 
 
+class Factor(c_void_p):
+    """The address of a number on the host; a number itself would be taken for one."""
+
+    @classmethod
+    def from_param(cls, x: Any) -> Any:
+        if isinstance(x, (int, float)):
+            raise TypeError(f"alpha and beta are addresses, byref(c_float({x})), or byref(c_double({x})) for tensors of doubles")
+        return c_void_p.from_param(x)
+
+
+class Ints(c_void_p):
+    """An array of integers, or a list; OverflowError if one has more than 32 bits."""
+
+    @classmethod
+    def from_param(cls, x: Any) -> Any:
+        return (c_int * len(x)).from_buffer(array("i", x)) if isinstance(x, (list, tuple)) else c_void_p.from_param(x)
+
+
+_TYPES = {
+    "enum": c_int, "int": c_int, "int32": c_int32, "uint32": c_uint32, "uint64": c_ulonglong, "size": c_size_t, "float": c_float,
+    "double": c_double, "ints": Ints, "performance": cudnnConvolutionAlgoPerf,
+}  # fmt: skip
+_PARAMETER = re.compile(r"(\*?)(\w+)(?:: (\w+)(?:\[(\w+)\])?)?")
+
+
 def cudnnCheckStatus(status: int) -> None:
     """Raise the exception of a status that is not success."""
     if status:
         raise errors.exception(dll, status)
-
-
-def ints(values: Sequence[int]) -> Any:
-    """An array for those arguments that are one."""
-    return (c_int * len(values))(*values)
-
-
-def _bound(name: str, *parameters: Any) -> Callable[..., Any]:
-    function = getattr(dll, name)
-    function.argtypes = [c_void_p if isinstance(p, Out) else p for p in parameters]
-    function.restype = cudnnCheckStatus
-    outs = [p for p in parameters if isinstance(p, Out)]
-    if not outs:
-        return function
-
-    def call(*args: Any) -> Any:
-        made, given = [out.type() for out in outs], iter(args)
-        filled = iter(made)
-        function(*[byref(next(filled)) if isinstance(p, Out) else next(given) for p in parameters])
-        values = tuple(x.value if out.count is None else tuple(x) for x, out in zip(made, outs, strict=True))
-        return values[0] if len(values) == 1 else values
-
-    call.__name__ = name
-    return call
-
-
-_handle = _descriptor = _address = c_void_p
-_factor = c_void_p  # of a float, or of a double for tensors of doubles
-_array = c_void_p  # of ints
-_enum = c_int
-_MOST = 8  # axes of a tensor
-
-# -- the library and its handles
-cudnnCreate = _bound("cudnnCreate", Out(_handle))
-cudnnDestroy = _bound("cudnnDestroy", _handle)
-cudnnSetStream = _bound("cudnnSetStream", _handle, _address)
-cudnnGetStream = _bound("cudnnGetStream", _handle, Out(_address))
-cudnnGetProperty = _bound("cudnnGetProperty", _enum, Out(c_int))
 
 
 def cudnnGetVersion() -> int:
@@ -90,167 +218,46 @@ def cudnnGetCudartVersion() -> int:
     return dll.cudnnGetCudartVersion()
 
 
-# -- tensors and filters
-cudnnCreateTensorDescriptor = _bound("cudnnCreateTensorDescriptor", Out(_descriptor))
-cudnnSetTensor4dDescriptor = _bound("cudnnSetTensor4dDescriptor", _descriptor, _enum, _enum, *[c_int] * 4)
-cudnnSetTensor4dDescriptorEx = _bound("cudnnSetTensor4dDescriptorEx", _descriptor, _enum, *[c_int] * 8)
-cudnnSetTensorNdDescriptor = _bound("cudnnSetTensorNdDescriptor", _descriptor, _enum, c_int, _array, _array)
-cudnnGetTensorNdDescriptor = _bound(
-    "cudnnGetTensorNdDescriptor", _descriptor, c_int, Out(_enum), Out(c_int), Out(c_int, _MOST), Out(c_int, _MOST)
-)
-cudnnGetTensorSizeInBytes = _bound("cudnnGetTensorSizeInBytes", _descriptor, Out(c_size_t))
-cudnnDestroyTensorDescriptor = _bound("cudnnDestroyTensorDescriptor", _descriptor)
-cudnnCreateFilterDescriptor = _bound("cudnnCreateFilterDescriptor", Out(_descriptor))
-cudnnSetFilter4dDescriptor = _bound("cudnnSetFilter4dDescriptor", _descriptor, _enum, _enum, *[c_int] * 4)
-cudnnSetFilterNdDescriptor = _bound("cudnnSetFilterNdDescriptor", _descriptor, _enum, _enum, c_int, _array)
-cudnnGetFilterNdDescriptor = _bound("cudnnGetFilterNdDescriptor", _descriptor, c_int, Out(_enum), Out(_enum), Out(c_int), Out(c_int, _MOST))
-cudnnGetFilterSizeInBytes = _bound("cudnnGetFilterSizeInBytes", _descriptor, Out(c_size_t))
-cudnnDestroyFilterDescriptor = _bound("cudnnDestroyFilterDescriptor", _descriptor)
+class Parameter(NamedTuple):
+    """One of a prototype's; `length` is the parameter that says how many of it the call fills, if one does."""
 
-# -- elementwise, and sums
-cudnnCreateOpTensorDescriptor = _bound("cudnnCreateOpTensorDescriptor", Out(_descriptor))
-cudnnSetOpTensorDescriptor = _bound("cudnnSetOpTensorDescriptor", _descriptor, _enum, _enum, _enum)
-cudnnDestroyOpTensorDescriptor = _bound("cudnnDestroyOpTensorDescriptor", _descriptor)
-cudnnOpTensor = _bound("cudnnOpTensor", _handle, _descriptor, *[_factor, _descriptor, _address] * 3)
-cudnnAddTensor = _bound("cudnnAddTensor", _handle, *[_factor, _descriptor, _address] * 2)
-cudnnCreateActivationDescriptor = _bound("cudnnCreateActivationDescriptor", Out(_descriptor))
-cudnnSetActivationDescriptor = _bound("cudnnSetActivationDescriptor", _descriptor, _enum, _enum, c_double)
-cudnnGetActivationDescriptor = _bound("cudnnGetActivationDescriptor", _descriptor, Out(_enum), Out(_enum), Out(c_double))
-cudnnDestroyActivationDescriptor = _bound("cudnnDestroyActivationDescriptor", _descriptor)
-cudnnActivationForward = _bound("cudnnActivationForward", _handle, _descriptor, *[_factor, _descriptor, _address] * 2)
-cudnnActivationBackward = _bound(
-    "cudnnActivationBackward", _handle, _descriptor, _factor, *[_descriptor, _address] * 3, _factor, _descriptor, _address
-)
-cudnnCreateReduceTensorDescriptor = _bound("cudnnCreateReduceTensorDescriptor", Out(_descriptor))
-cudnnSetReduceTensorDescriptor = _bound("cudnnSetReduceTensorDescriptor", _descriptor, *[_enum] * 5)
-cudnnDestroyReduceTensorDescriptor = _bound("cudnnDestroyReduceTensorDescriptor", _descriptor)
-cudnnGetReductionWorkspaceSize = _bound("cudnnGetReductionWorkspaceSize", _handle, *[_descriptor] * 3, Out(c_size_t))
-cudnnGetReductionIndicesSize = _bound("cudnnGetReductionIndicesSize", _handle, *[_descriptor] * 3, Out(c_size_t))
-cudnnReduceTensor = _bound("cudnnReduceTensor", _handle, _descriptor, *[_address, c_size_t] * 2, *[_factor, _descriptor, _address] * 2)
+    name: str
+    type: Any
+    is_filled: bool
+    length: str
 
-# -- softmax
-cudnnSoftmaxForward = _bound("cudnnSoftmaxForward", _handle, _enum, _enum, *[_factor, _descriptor, _address] * 2)
-cudnnSoftmaxBackward = _bound(
-    "cudnnSoftmaxBackward", _handle, _enum, _enum, _factor, *[_descriptor, _address] * 2, _factor, _descriptor, _address
-)
-
-# -- pooling
-cudnnCreatePoolingDescriptor = _bound("cudnnCreatePoolingDescriptor", Out(_descriptor))
-cudnnSetPoolingNdDescriptor = _bound("cudnnSetPoolingNdDescriptor", _descriptor, _enum, _enum, c_int, *[_array] * 3)
-cudnnGetPoolingNdDescriptor = _bound(
-    "cudnnGetPoolingNdDescriptor", _descriptor, c_int, Out(_enum), Out(_enum), Out(c_int), *[Out(c_int, _MOST)] * 3
-)
-cudnnGetPoolingNdForwardOutputDim = _bound("cudnnGetPoolingNdForwardOutputDim", _descriptor, _descriptor, c_int, _array)
-cudnnDestroyPoolingDescriptor = _bound("cudnnDestroyPoolingDescriptor", _descriptor)
-cudnnPoolingForward = _bound("cudnnPoolingForward", _handle, _descriptor, *[_factor, _descriptor, _address] * 2)
-cudnnPoolingBackward = _bound(
-    "cudnnPoolingBackward", _handle, _descriptor, _factor, *[_descriptor, _address] * 3, _factor, _descriptor, _address
-)
-
-# -- batch normalisation
-cudnnDeriveBNTensorDescriptor = _bound("cudnnDeriveBNTensorDescriptor", _descriptor, _descriptor, _enum)
-cudnnBatchNormalizationForwardTraining = _bound(
-    "cudnnBatchNormalizationForwardTraining", _handle, _enum, _factor, _factor, *[_descriptor, _address] * 2,
-    _descriptor, _address, _address, c_double, _address, _address, c_double, _address, _address,
-)  # fmt: skip
-cudnnBatchNormalizationForwardInference = _bound(
-    "cudnnBatchNormalizationForwardInference", _handle, _enum, _factor, _factor, *[_descriptor, _address] * 2,
-    _descriptor, *[_address] * 4, c_double,
-)  # fmt: skip
-cudnnBatchNormalizationBackward = _bound(
-    "cudnnBatchNormalizationBackward", _handle, _enum, *[_factor] * 4, *[_descriptor, _address] * 3,
-    _descriptor, *[_address] * 3, c_double, _address, _address,
-)  # fmt: skip
-
-# -- dropout
-cudnnCreateDropoutDescriptor = _bound("cudnnCreateDropoutDescriptor", Out(_descriptor))
-cudnnSetDropoutDescriptor = _bound("cudnnSetDropoutDescriptor", _descriptor, _handle, c_float, _address, c_size_t, c_ulonglong)
-cudnnDropoutGetStatesSize = _bound("cudnnDropoutGetStatesSize", _handle, Out(c_size_t))
-cudnnDropoutGetReserveSpaceSize = _bound("cudnnDropoutGetReserveSpaceSize", _descriptor, Out(c_size_t))
-cudnnDestroyDropoutDescriptor = _bound("cudnnDestroyDropoutDescriptor", _descriptor)
-cudnnDropoutForward = _bound("cudnnDropoutForward", _handle, _descriptor, *[_descriptor, _address] * 2, _address, c_size_t)
-cudnnDropoutBackward = _bound("cudnnDropoutBackward", _handle, _descriptor, *[_descriptor, _address] * 2, _address, c_size_t)
-
-# -- convolution
-cudnnCreateConvolutionDescriptor = _bound("cudnnCreateConvolutionDescriptor", Out(_descriptor))
-cudnnSetConvolutionNdDescriptor = _bound("cudnnSetConvolutionNdDescriptor", _descriptor, c_int, *[_array] * 3, _enum, _enum)
-cudnnGetConvolutionNdDescriptor = _bound(
-    "cudnnGetConvolutionNdDescriptor", _descriptor, c_int, Out(c_int), *[Out(c_int, _MOST)] * 3, Out(_enum), Out(_enum)
-)
-cudnnSetConvolutionMathType = _bound("cudnnSetConvolutionMathType", _descriptor, _enum)
-cudnnGetConvolutionMathType = _bound("cudnnGetConvolutionMathType", _descriptor, Out(_enum))
-cudnnSetConvolutionGroupCount = _bound("cudnnSetConvolutionGroupCount", _descriptor, c_int)
-cudnnGetConvolutionGroupCount = _bound("cudnnGetConvolutionGroupCount", _descriptor, Out(c_int))
-cudnnGetConvolutionNdForwardOutputDim = _bound("cudnnGetConvolutionNdForwardOutputDim", *[_descriptor] * 3, c_int, _array)
-cudnnDestroyConvolutionDescriptor = _bound("cudnnDestroyConvolutionDescriptor", _descriptor)
-
-# a pass has operands a and b and result c: x, w, y forward; w, dy, dx for the data; x, dy, dw for the filter
-_A_B_CONVOLUTION_C = [_descriptor] * 4
-_DATA = [_descriptor, _address]
+    @property
+    def argtype(self) -> Any:
+        return c_void_p if self.is_filled else self.type
 
 
-def _algorithms(direction: str) -> list[Callable[..., Any]]:
-    """How many algorithms a pass has; what is expected of them, what trying them out gives, and the memory that one needs."""
-    asked = [c_int, Out(c_int), _address]
-    return [
-        _bound(f"cudnnGetConvolution{direction}AlgorithmMaxCount", _handle, Out(c_int)),
-        _bound(f"cudnnGetConvolution{direction}Algorithm_v7", _handle, *_A_B_CONVOLUTION_C, *asked),
-        _bound(f"cudnnFindConvolution{direction}AlgorithmEx", _handle, *_DATA * 2, _descriptor, *_DATA, *asked, _address, c_size_t),
-        _bound(f"cudnnGetConvolution{direction}WorkspaceSize", _handle, *_A_B_CONVOLUTION_C, _enum, Out(c_size_t)),
-    ]
+def parameters_of(prototype: str) -> list[Parameter]:
+    found = _PARAMETER.findall(prototype.partition("(")[2])
+    return [Parameter(name, _type(name, type), bool(star), length) for star, name, type, length in found]
 
 
-def _convolution(direction: str) -> Callable[..., Any]:
-    work = [_descriptor, _enum, _address, c_size_t]
-    return _bound(f"cudnnConvolution{direction}", _handle, _factor, *_DATA * 2, *work, _factor, *_DATA)
+def _type(name: str, type: str) -> Any:
+    return _TYPES[type] if type else Factor if name.startswith(("alpha", "beta")) else c_void_p
 
 
-(
-    cudnnGetConvolutionForwardAlgorithmMaxCount, cudnnGetConvolutionForwardAlgorithm_v7, cudnnFindConvolutionForwardAlgorithmEx,
-    cudnnGetConvolutionForwardWorkspaceSize,
-) = _algorithms("Forward")  # fmt: skip
-(
-    cudnnGetConvolutionBackwardDataAlgorithmMaxCount, cudnnGetConvolutionBackwardDataAlgorithm_v7,
-    cudnnFindConvolutionBackwardDataAlgorithmEx, cudnnGetConvolutionBackwardDataWorkspaceSize,
-) = _algorithms("BackwardData")  # fmt: skip
-(
-    cudnnGetConvolutionBackwardFilterAlgorithmMaxCount, cudnnGetConvolutionBackwardFilterAlgorithm_v7,
-    cudnnFindConvolutionBackwardFilterAlgorithmEx, cudnnGetConvolutionBackwardFilterWorkspaceSize,
-) = _algorithms("BackwardFilter")  # fmt: skip
-cudnnConvolutionForward = _convolution("Forward")
-cudnnConvolutionBackwardData = _convolution("BackwardData")
-cudnnConvolutionBackwardFilter = _convolution("BackwardFilter")
-cudnnConvolutionBackwardBias = _bound("cudnnConvolutionBackwardBias", _handle, *[_factor, *_DATA] * 2)
-cudnnConvolutionBiasActivationForward = _bound(
-    "cudnnConvolutionBiasActivationForward", _handle, _factor, *_DATA * 2, _descriptor, _enum, _address, c_size_t,
-    _factor, *_DATA * 2, _descriptor, *_DATA,
-)  # fmt: skip
+def bound(prototype: str) -> Callable[..., Any]:
+    """A function of the library under a signature of its own; its text is generated, for what would do for all takes longer than a call."""
+    name, parameters = prototype.split("(")[0], parameters_of(prototype)
+    function = getattr(dll, name)
+    function.argtypes, function.restype = [p.argtype for p in parameters], cudnnCheckStatus
+    filled = [p for p in parameters if p.is_filled]
+    lines = [f"{p.name} = ({p.name}_type{f' * {p.length}' if p.length else ''})()" for p in filled]
+    lines.append(f"call({', '.join(f'byref({p.name})' if p.is_filled else p.name for p in parameters)})")
+    if filled:
+        lines.append(f"return {', '.join(f'tuple({p.name})' if p.length else f'{p.name}.value' for p in filled)}")
+    source = f"def {name}({', '.join(p.name for p in parameters if not p.is_filled)}):\n    " + "\n    ".join(lines)
+    space: dict[str, Any] = {"call": function, "byref": byref, **{f"{p.name}_type": p.type for p in filled}}
+    exec(source, space)
+    made: Callable[..., Any] = space[name]
+    made.__doc__ = f"{prototype}.  " + (f"Gives {', '.join(p.name for p in filled)}." if filled else "Gives nothing.")
+    return made
 
-# -- recurrent layers
-cudnnCreateRNNDescriptor = _bound("cudnnCreateRNNDescriptor", Out(_descriptor))
-cudnnSetRNNDescriptor_v8 = _bound("cudnnSetRNNDescriptor_v8", _descriptor, *[_enum] * 8, *[c_int32] * 4, _descriptor, c_uint32)
-cudnnGetRNNDescriptor_v8 = _bound(
-    "cudnnGetRNNDescriptor_v8", _descriptor, *[Out(_enum)] * 8, *[Out(c_int32)] * 4, Out(_descriptor), Out(c_uint32)
-)
-cudnnDestroyRNNDescriptor = _bound("cudnnDestroyRNNDescriptor", _descriptor)
-cudnnCreateRNNDataDescriptor = _bound("cudnnCreateRNNDataDescriptor", Out(_descriptor))
-cudnnSetRNNDataDescriptor = _bound("cudnnSetRNNDataDescriptor", _descriptor, _enum, _enum, *[c_int] * 3, _array, _address)
-cudnnGetRNNDataDescriptor = _bound(
-    "cudnnGetRNNDataDescriptor", _descriptor, Out(_enum), Out(_enum), *[Out(c_int)] * 3, c_int, _array, _address
-)
-cudnnDestroyRNNDataDescriptor = _bound("cudnnDestroyRNNDataDescriptor", _descriptor)
-cudnnGetRNNTempSpaceSizes = _bound("cudnnGetRNNTempSpaceSizes", _handle, _descriptor, _enum, _descriptor, Out(c_size_t), Out(c_size_t))
-cudnnGetRNNWeightSpaceSize = _bound("cudnnGetRNNWeightSpaceSize", _handle, _descriptor, Out(c_size_t))
-cudnnGetRNNWeightParams = _bound(
-    "cudnnGetRNNWeightParams", _handle, _descriptor, c_int32, c_size_t, _address, c_int32,
-    _descriptor, Out(_address), _descriptor, Out(_address),
-)  # fmt: skip
-_SPACES = [c_size_t, _address] * 3  # weights, workspace, reserve
-cudnnRNNForward = _bound(
-    "cudnnRNNForward", _handle, _descriptor, _enum, _array, *_DATA * 2, *[_descriptor, _address, _address] * 2, *_SPACES
-)
-cudnnRNNBackwardData_v8 = _bound(
-    "cudnnRNNBackwardData_v8", _handle, _descriptor, _array, _descriptor, _address, _address, *_DATA,
-    *[_descriptor, *[_address] * 3] * 2, *_SPACES,
-)  # fmt: skip
-cudnnRNNBackwardWeights_v8 = _bound("cudnnRNNBackwardWeights_v8", _handle, _descriptor, _enum, _array, *_DATA * 3, *_SPACES)
+
+KNOWN = {p.split("(")[0]: " ".join(p.split()) for p in re.findall(r"^\w+\([^)]*\)", PROTOTYPES, re.MULTILINE)}
+globals().update({name: bound(prototype) for name, prototype in KNOWN.items()})
+__all__ = [*KNOWN, "cudnnCheckStatus", "cudnnConvolutionAlgoPerf", "cudnnGetCudartVersion", "cudnnGetVersion"]

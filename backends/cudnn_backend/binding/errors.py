@@ -8,6 +8,16 @@ from __future__ import annotations
 import ctypes
 from typing import Any
 
+__all__ = [
+    "cudnnAllocFailed",
+    "cudnnBadParam",
+    "cudnnError",
+    "cudnnExecutionFailed",
+    "cudnnInternalError",
+    "cudnnNotInitialized",
+    "cudnnNotSupported",
+]
+
 
 class cudnnError(RuntimeError):
     """A call of cuDNN failed."""
