@@ -77,7 +77,7 @@ def _load(key: Any, unit: str, text: str | None, name: str, types: str | Sequenc
         if (module := _modules.get(module_key)) is None:
             d = device()
             image = compiler.cubin(compiler.unit_text(unit) if text is None else text, defines, d.arch, fmad, unit)
-            d.here  # noqa: B018  # the context is current on this thread
+            d.stream  # noqa: B018  # the context is current on this thread from now on
             try:
                 module = _modules[module_key] = d.cuda.module_from_buffer(image)
             except d.cuda.Error as e:

@@ -113,7 +113,7 @@ class PycudaKernels:
     def new_stream() -> Any:
         """A pycuda.driver.Stream, also in a thread that has done nothing with the device yet."""
         d = driver.device()
-        d.here  # noqa: B018  # the context is current on this thread
+        d.stream  # noqa: B018  # the context is current on this thread from now on
         return d.cuda.Stream()
 
     @staticmethod
