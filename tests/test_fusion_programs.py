@@ -25,7 +25,7 @@ RULES = [v20.conv4.op.fusion, ops.matmul.op.fusion]
 IMAGE, MATRIX = (2, 4, 4, 4), (32, 32)  # matrices large enough for the engine to ask whether a chain pays
 SMOOTH = [ops.tanh, v20.sigm, v20.elu]
 ALL = [*SMOOTH, v20.relu, v20.selu]
-TOLERANCE = {"numpy": 1e-8, "onednn": 2e-3, "pycuda": 1e-8}
+TOLERANCE = {"numpy": 1e-8, "onednn": 2e-3, "pycuda": 1e-8, "cudnn": 1e-8}
 BACKENDS = ["numpy", "onednn"] if backend.get() == "numpy" else [backend.get()]
 TABLES = ["numpy", "strict", "onednn"] if backend.get() == "numpy" else [backend.get()]
 OPTIMISERS = [lambda: train.SGD(0.01), lambda: train.Momentum(0.01, 0.9), lambda: train.Adam(0.01, eps=0.1)]
