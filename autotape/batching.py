@@ -237,6 +237,12 @@ for _name in ("astype", "round", "copy", "exponent", "bessel_i"):
     BATCHED[_name] = _of_each_row(_name)
 
 
+@form("special")
+def _(k: BatchedKernels, rows: int, name: str, xs: Sequence[Any]) -> Array:
+    ndim = max(len(x.shape) for x in xs)
+    return k.base.special(name, [k.wide(x, ndim) for x in xs])
+
+
 def _over_axes(name: str) -> Callable[..., Array | None]:
     def run(k: BatchedKernels, rows: int, x: Batched, axis: Any, *keepdims: bool) -> Array | None:
         axes = range(x.ndim) if axis is None else () if x.ndim == 0 else normalize_axis_tuple(axis, x.ndim)
@@ -250,10 +256,10 @@ for _name in ("sum", "prod", "max", "min", "any", "all", "softmax", "logsoftmax"
 
 
 def _along_axis(name: str) -> Callable[..., Array]:
-    return lambda k, rows, x, axis: getattr(k.base, name)(x.data, axis % x.ndim + 1)
+    return lambda k, rows, x, axis, *options: getattr(k.base, name)(x.data, axis % x.ndim + 1, *options)
 
 
-for _name in ("cumsum", "cumprod", "sort", "argsort"):
+for _name in ("cumsum", "cumprod", "sort", "argsort", "fft", "rfft", "irfft"):
     BATCHED[_name] = _along_axis(_name)
 
 
@@ -374,20 +380,34 @@ def _(k: BatchedKernels, rows: int, subscripts: str, xs: Sequence[Any]) -> Array
 
 # -- matrices: the rows are one more axis of the stack
 
-for _name in ("inv", "det", "slogdet", "cofactors", "cholesky", "eigh", "eigvalsh", "svd", "svdvals", "qr"):
+for _name in ("inv", "det", "slogdet", "cofactors", "cholesky", "eigh", "eigvalsh", "eig", "eigvals", "svd", "svdvals", "qr", "sqrtm"):
     BATCHED[_name] = _of_each_row(_name)
 
 
-@form("solve")
-def _(k: BatchedKernels, rows: int, a: Any, b: Any) -> Array:
+def _solving(name: str) -> Callable[..., Array]:
     """The right sides of one plain matrix stand side by side: it is factorized once."""
-    if _rows(a) is not None or len(a.shape) != 2 or len(b.shape) != 2:
-        ndim = max(len(a.shape), len(b.shape))
-        return k.base.solve(k.wide(a, ndim), k.wide(b, ndim))
-    n, columns = b.shape
-    aside = k.base.reshape(k.base.transpose(b.data, (1, 0, 2)), (n, rows * columns))
-    x = k.base.reshape(k.base.solve(k._plain(a), aside), (n, rows, columns))
-    return k.base.transpose(x, (1, 0, 2))
+
+    def run(k: BatchedKernels, rows: int, a: Any, b: Any, *options: Any) -> Array:
+        solve = getattr(k.base, name)
+        if _rows(a) is not None or len(a.shape) != 2 or len(b.shape) != 2:
+            ndim = max(len(a.shape), len(b.shape))
+            return solve(k.wide(a, ndim), k.wide(b, ndim), *options)
+        n, columns = b.shape
+        aside = k.base.reshape(k.base.transpose(b.data, (1, 0, 2)), (n, rows * columns))
+        x = k.base.reshape(solve(k._plain(a), aside, *options), (n, rows, columns))
+        return k.base.transpose(x, (1, 0, 2))
+
+    return run
+
+
+for _name in ("solve", "solve_triangular"):
+    BATCHED[_name] = _solving(_name)
+
+
+@form("solve_sylvester")
+def _(k: BatchedKernels, rows: int, *xs: Any) -> Array:
+    ndim = max(len(x.shape) for x in xs)
+    return k.base.solve_sylvester(*(k.wide(x, ndim) for x in xs))
 
 
 # -- convolution and pooling: the rows join the images

@@ -85,6 +85,7 @@ class jacobian(OfArguments):
     """jacobian(f)(*args): every derivative of every element of f(*args), in one batched walk back.
 
     For arrays y = f(x) it has the shape (*y.shape, *x.shape) and x's dtype.  For trees it is the tree of y of trees of x.
+    Raises TypeError for a complex y, since only holomorphic functions have one: it is that of np.real(f(x)).
     argnums: an int, or a tuple of ints (then each leaf of y has a tuple).  Where an outer transform differentiates it too,
     it walks back once for each element of y.
     """
@@ -101,7 +102,10 @@ class jacobian(OfArguments):
 def _of_leaf(level: Level, y: Any, name: str) -> list[Any]:
     """The derivatives of one array in each input; inputs that are not differentiated come back as they are."""
     if getattr(getattr(y, "dtype", None), "kind", "") == "c":
-        raise TypeError(f"{name}: the function returned complex {describe(y)}; take the Jacobians of its real and imaginary part")
+        raise TypeError(
+            f"{name}: the function returned complex {describe(y)}; take the Jacobians of its np.real, which of a holomorphic function "
+            "is all there is, and else of its np.imag, too"
+        )
     shape = tuple(getattr(y, "shape", ()))
     n = math.prod(shape)
     out = list(level.inputs)
@@ -166,10 +170,12 @@ def _joined(parts: list[Any], k: Any) -> Any:
 class hessian(OfArguments):
     """hessian(f)(*args): the second derivatives of the scalar f(*args): the jacobian of its gradient.
 
-    For an array x it has the shape (*x.shape, *x.shape); for trees it is a tree of trees.
+    For an array x it has the shape (*x.shape, *x.shape); for trees it is a tree of trees.  Raises TypeError for complex x.
     """
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        if any(_kind(x) == "c" for x in tree.leaves(self._chosen(args, kwargs)[1])):
+            raise TypeError("hessian: of complex x there is no one array of second derivatives; hvp gives their product with a vector")
         return jacobian(grad(self.f, self.argnums), self.argnums)(*args, **kwargs)
 
 

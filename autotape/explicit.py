@@ -101,6 +101,8 @@ class Tape:
             )
         if loss.size != 1:
             raise TypeError(f"tape.gradient: the loss has shape {loss._shape}; a scalar is needed, such as loss.sum()")
+        if loss.dtype.kind == "c":
+            raise TypeError("tape.gradient: the loss is complex; a real scalar is needed, such as its np.abs or np.real")
         leaves, build = tree.flatten(sources)
         ids = [self._id_of(x, record) for x in leaves]
         try:

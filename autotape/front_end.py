@@ -150,6 +150,8 @@ def refuse(op: Declaration) -> Iterable[str]:
 
 def no_rule(op: Declaration, name: str) -> OperatorError:
     """What is said of an input that is being recorded and has no rule."""
+    if op.is_ours:
+        return OperatorError(f"{op.name}: the derivative in {name} is not known: at.stop_gradient({name}) makes a constant of it")
     return OperatorError(
         f"{op.name}: there is no rule for {name}: declare it with @{op.name}.backward({name!r}), "
         f"or that it has no derivative with @operator(nondifferentiable={name!r})"

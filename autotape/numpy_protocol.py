@@ -21,6 +21,7 @@ from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
+from . import opsets, scipy_protocol
 from .errors import OperatorError
 
 umath: Any = importlib.import_module("numpy._core.umath")  # where NumPy keeps ufuncs that stand behind functions: np.clip's
@@ -119,7 +120,7 @@ def account(function: Any) -> Account | None:
 
 
 def full_name(function: Any) -> str:
-    """Where a NumPy function, ufunc or (ufunc, method) is found: "numpy.linalg.norm", "numpy.tanh", "numpy.add.reduce"."""
+    """Where a function, ufunc or (ufunc, method) of NumPy or SciPy is found: "numpy.linalg.norm", "numpy.tanh", "numpy.add.reduce"."""
     if isinstance(function, tuple):
         return f"{full_name(function[0])}.{function[1]}"
     name: str = function.__name__
@@ -128,6 +129,8 @@ def full_name(function: Any) -> str:
     if getattr(np, name, None) is function:
         return f"numpy.{name}"
     # Ufuncs don't say where they are.  NumPy's others are those of text and a few behind functions; the rest are other packages'.
+    if getattr(sys.modules.get("scipy.special"), name, None) is function:
+        return f"scipy.special.{name}"
     return next((f"{place.__name__}.{name}" for place in (np.strings, umath) if hasattr(place, name)), name)
 
 
@@ -149,7 +152,12 @@ def dispatch_function(function: Any, args: Any, kwargs: Any) -> Any:
 
 def _call(full: str, table: dict[Any, Callable[..., Any]], key: Any, args: Any, kwargs: Any) -> Any:
     name = full.replace("numpy", "np", 1)
-    if (f := table.get(key)) is None:
+    if (f := table.get(key)) is None and full.startswith("scipy.special."):
+        opsets.load("scipy")
+        f = table.get(key)
+    if f is None:
+        if hint := scipy_protocol.instead():
+            raise TypeError(f"{name} of a Tensor is not supported{hint}")
         if full in _refused:
             raise TypeError(f"{name} of a Tensor: {_refused[full]}")
         raise TypeError(

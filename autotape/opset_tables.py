@@ -81,10 +81,10 @@ def summary(f: Callable[..., Any]) -> str:
 
 def derivatives(f: Callable[..., Any], name: str, op: Any) -> str:
     """Rules are made of operators, so they give derivatives of any order."""
-    numpys = getattr(np, name, None) or getattr(np.linalg, name, None)
+    numpys: Any = next((g for place in (np, np.linalg, np.fft) if callable(g := getattr(place, name, None))), None)
     said = account(numpys) if numpys else None
     if (said is not None and said.kind != DIFFERENTIABLE) or (op is not None and not op.rules) or "ot differentiable." in (f.__doc__ or ""):
         return "none"
-    if op is None or not op.nondifferentiable:
+    if op is None or op.differentiable_inputs == op.all_inputs:
         return "any order"
-    return f"any order in {quoted(name for name in op.all_inputs if name not in op.nondifferentiable)}"
+    return f"any order in {quoted(op.differentiable_inputs)}"

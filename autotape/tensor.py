@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 
-from . import backend
+from . import backend, scipy_protocol
 from .backends.kernels import Array, Shape
 from .errors import BackendError
 from .numpy_protocol import UFUNCS, dispatch_function, dispatch_ufunc
@@ -97,7 +97,8 @@ class Tensor:
         return self.numpy().__index__()
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray[Any, Any]:
-        refuse_tracked(self, "NumPy making an ndarray of t", _ARRAY)
+        if is_tracked(self):
+            refuse_tracked(self, "NumPy making an ndarray of t", scipy_protocol.instead() or _ARRAY)
         return np.array(self.numpy(), dtype, copy=copy)
 
     def __dlpack__(self, **options: Any) -> Any:

@@ -156,11 +156,11 @@ class value_and_grad(OfArguments):
         f, chosen = self._chosen(args, kwargs)
         level, y, pull, aux = run_vjp(f, chosen, self.has_aux, self._name)
         with level.closing():
-            seed = self._seed(y)
+            seed = self._seed(y, level)
             gradients = pull.build(level.pull([(y._id, seed)] if seed is not None else [], keep=False, sparse=self.sparse))
         return level, y, aux, self._as_asked(gradients)
 
-    def _seed(self, y: Any) -> Any:
+    def _seed(self, y: Any, level: Level) -> Any:
         """The cotangent 1 of a value of one element; None if it is a plain number, on which nothing depends."""
         f = getattr(self.f, "__name__", "the function")
         if not isinstance(y, (Tensor, *NUMBERS, np.ndarray, np.generic)):
@@ -170,7 +170,10 @@ class value_and_grad(OfArguments):
         if value.size != 1:
             raise TypeError(f"{self._name}: {f} returned shape {value.shape}; a scalar is needed, such as its sum (vjp takes any shape)")
         if value.dtype.kind == "c":
-            raise TypeError(f"{self._name}: {f} returned a complex number; a real scalar is needed")
+            raise TypeError(
+                f"{self._name}: {f} returned a complex number; a real scalar is needed, such as its np.abs or np.real "
+                "(elementwise_grad gives the derivative of a holomorphic function)"
+            )
         return backend.kernels().ones(y.shape, y.dtype) if isinstance(y, Tensor) and y._id >= 0 else None
 
 
@@ -189,6 +192,9 @@ class grad(value_and_grad):
 class elementwise_grad(value_and_grad):
     """elementwise_grad(f)(*args): the gradient of f(*args).sum(), for a function f whose elements depend on those at their own place.
 
+    Where f is holomorphic, of complex arrays with a complex result, it is f's derivative.  Raises TypeError for a complex result of real
+    arrays, whose gradients are real.
+
     >>> elementwise_grad(np.tanh)(np.zeros(3))
     array([1., 1., 1.])
     """
@@ -199,11 +205,15 @@ class elementwise_grad(value_and_grad):
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         return self._run(args, kwargs)[-1]
 
-    def _seed(self, y: Any) -> Any:
+    def _seed(self, y: Any, level: Level) -> Any:
+        f = getattr(self.f, "__name__", "the function")
         if not isinstance(y, (Tensor, *NUMBERS, np.ndarray, np.generic)):
-            raise TypeError(f"{self._name}: {getattr(self.f, '__name__', 'the function')} returned {describe(y)}; an array is needed")
-        if (y.dtype if isinstance(y, Tensor) else np.asarray(y).dtype).kind == "c":
-            raise TypeError(f"{self._name}: {getattr(self.f, '__name__', 'the function')} returned complex numbers; real ones are needed")
+            raise TypeError(f"{self._name}: {f} returned {describe(y)}; an array is needed")
+        if isinstance(y, Tensor) and y.dtype.kind == "c" and any(v.dtype.kind != "c" for v in level.variables):
+            raise TypeError(
+                f"{self._name}: {f} returned complex numbers of real arguments, whose gradients are real: pass x.astype(complex), "
+                "or take its np.real or np.imag"
+            )
         return backend.kernels().ones(y.shape, y.dtype) if isinstance(y, Tensor) and y._id >= 0 else None
 
 

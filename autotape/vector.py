@@ -22,14 +22,16 @@ def flatten(x: Any) -> tuple[Any, Callable[[Any], Any]]:
         params = unflatten(result.x)
 
     Both ways are differentiable.  The vector has the dtype to which the leaves promote, and is NumPy's where they are, or are
-    numbers; back, each leaf has its own type again.  What grad differentiates is in it, an int as a float too; other leaves come
-    back as they are.  Raises ValueError for a vector of another length, TypeError for integer arrays.
+    numbers; back, each leaf has its own type again, a real one among complex ones by the real part.  What grad differentiates is in
+    it, an int as a float too; other leaves come back as they are.  Raises ValueError for a vector of another length, TypeError for
+    integer arrays, and for a complex vector where all leaves are real.
     """
     leaves, build = tree.flatten(tree.map(lambda leaf: leaf, x))  # containers of its own, whatever becomes of x's
     places = [i for i, leaf in enumerate(leaves) if is_variable(leaf, "flatten")]
     k = backend.kernels()
     parts = [_as_tensor(leaves[i], k) for i in places]
     likes = [(p.shape, p.dtype) for p in parts]
+    real = all(dtype.kind != "c" for _, dtype in likes)
     size = sum(p.size for p in parts)
 
     def unflatten(v: Any) -> Any:
@@ -38,7 +40,7 @@ def flatten(x: Any) -> tuple[Any, Callable[[Any], Any]]:
         k = backend.kernels()
         t, start, new = _as_tensor(v, k), 0, list(leaves)
         for i, (shape, dtype) in zip(places, likes, strict=True):
-            if t.dtype.kind == "c" and dtype.kind != "c":
+            if real and t.dtype.kind == "c":
                 raise TypeError(f"unflatten: the vector is complex, but a leaf is {dtype}")
             stop = start + math.prod(shape)
             piece = t[start:stop].reshape(shape).astype(dtype)

@@ -26,6 +26,7 @@ Out = Any  # an array that the kernel writes to: one that a kernel made, and of 
 Shape = tuple[int, ...]
 Unary = Callable[[Array], Array]
 Binary = Callable[[Array, Array], Array]
+Norm = Literal["backward", "ortho", "forward"]
 
 SELU_SCALE = 1.0507009873554805
 SELU_LIMIT = 1.7580993408473773  # scale * alpha: selu(-inf) is its negative
@@ -130,6 +131,12 @@ class Kernels(Protocol):
     arctan: Unary
     deg2rad: Unary
     rad2deg: Unary
+    real: Unary
+    """The real part (view)."""
+    imag: Unary
+    """The imaginary part (view); zeros of x that is not complex."""
+    conjugate: Unary
+    """x with the imaginary part negated; booleans give int8."""
     sinh: Unary
     cosh: Unary
     tanh: Unary
@@ -163,6 +170,10 @@ class Kernels(Protocol):
 
     def bessel_i(self, x: Array, order: int) -> Array:
         """The modified Bessel function of the first kind of an order >= 0 to a few units in the last place; integers give float64."""
+
+    def special(self, name: str, xs: Sequence[Array]) -> Array:
+        """scipy.special's function of that name, elementwise; xs broadcast, and integers give floats.  Raises TypeError for complex xs of a
+        function of real numbers, ImportError where there is no SciPy."""
 
     # -- elementwise, two arrays
     add: Binary
@@ -254,6 +265,17 @@ class Kernels(Protocol):
     def searchsorted(self, a: Array, v: Array, side: str) -> Array:
         """Where each element of v belongs in the sorted 1-d a: before elements equal to it if side is "left", else ("right") behind."""
 
+    # -- Fourier transforms along an axis, which is cropped or filled up with zeros to n elements, n > 0, first; norm is numpy.fft's
+    def fft(self, x: Array, axis: int, n: int, inverse: bool, norm: Norm) -> Array:
+        """Complex x to the sums of x[j] * exp(-2 pi i j k / n), or if inverse x[j] * exp(2 pi i j k / n), for k from 0 to n - 1."""
+
+    def rfft(self, x: Array, axis: int, n: int, norm: Norm) -> Array:
+        """Real x to the first n // 2 + 1 of fft's numbers."""
+
+    def irfft(self, x: Array, axis: int, n: int, norm: Norm) -> Array:
+        """The inverse of rfft, which takes n // 2 + 1 complex numbers to n real ones; of the first, and for even n of the last, the
+        imaginary part counts for nothing."""
+
     # -- products
     def matmul(self, a: Array, b: Array) -> Array:
         """numpy.matmul: the last two axes multiply, leading ones broadcast, 1-d operands count as row or column."""
@@ -273,7 +295,8 @@ class Kernels(Protocol):
         where the shorter array lies wholly in the longer."""
 
     # -- linear systems and factorizations of the matrices on the last two axes of a (..., m, n), the other axes being a stack.
-    # float32 and float64 stay; integers count as float64.  A matrix that has no such result raises ValueError (LinAlgError).
+    # float32, float64, complex64 and complex128 stay; integers count as float64.  Where a transpose .T is spoken of, it is the conjugate
+    # one of complex matrices but in cofactors.  A matrix that has no such result raises ValueError (LinAlgError).
     def inv(self, a: Array) -> Array:
         """The inverses of square matrices.  Raises ValueError if one is singular."""
 
@@ -282,7 +305,7 @@ class Kernels(Protocol):
 
     def det(self, a: Array) -> Array: ...
     def slogdet(self, a: Array) -> tuple[Array, Array]:
-        """The sign of det(a), 0 for a singular a, and log(abs(det(a))), then -inf."""
+        """det(a) / abs(det(a)), 0 for a singular a, and log(abs(det(a))), then -inf."""
 
     def cofactors(self, a: Array) -> Array:
         """The derivative of det in each element of a: det(a) * inv(a).T, but right for singular a, too."""
@@ -291,11 +314,17 @@ class Kernels(Protocol):
         """Lower triangular y (..., n, n) for which y @ y.T = a, whose upper triangle is not read; ValueError if there is none."""
 
     def eigh(self, a: Array, uplo: Literal["L", "U"]) -> tuple[Array, Array]:
-        """Eigenvalues w (..., n), ascending, and orthonormal eigenvectors, the columns of v (..., n, n), of symmetric a.
-        Only its lower ("L") or upper ("U") triangle is read."""
+        """Real eigenvalues w (..., n), ascending, and orthonormal eigenvectors, the columns of v (..., n, n), of symmetric a.
+        Only its lower ("L") or upper ("U") triangle is read, and the real part of its diagonal."""
 
     def eigvalsh(self, a: Array, uplo: Literal["L", "U"]) -> Array:
         """eigh's w alone."""
+
+    def eig(self, a: Array) -> tuple[Array, Array]:
+        """Complex eigenvalues w (..., n), in no order, and eigenvectors of length 1, the columns of complex v (..., n, n), of square a."""
+
+    def eigvals(self, a: Array) -> Array:
+        """eig's w alone."""
 
     def svd(self, a: Array, full: bool) -> tuple[Array, Array, Array]:
         """u (..., m, k), s (..., k) >= 0, descending, and vh (..., k, n) for which (u * s) @ vh = a, k = min(m, n).
@@ -311,6 +340,21 @@ class Kernels(Protocol):
     def pinv(self, a: Array, rcond: Array) -> Array:
         """The pseudo-inverse (..., n, m), for which singular values up to rcond (real, broadcasts to the stack) times the largest
         count as 0."""
+
+    # -- more of these, for which NumPy's backend needs SciPy and raises ImportError without it
+    def solve_triangular(self, a: Array, b: Array, lower: bool) -> Array:
+        """x (..., n, k) for which t @ x = b (..., n, k), t being the lower or upper triangle of a (..., n, n); stacks broadcast.  Raises
+        ValueError if an element of a diagonal is 0."""
+
+    def solve_banded(self, ab: Array, b: Array, lower: int) -> Array:
+        """x (n, k) for which a @ x = b (n, k); ab (rows, n) has at [upper + i - j, j] element [i, j] of a, which is 0 beyond `lower`
+        diagonals below the main one and `upper`, the other rows - 1, above.  Raises ValueError if a is singular."""
+
+    def solve_sylvester(self, a: Array, b: Array, q: Array) -> Array:
+        """x (..., m, n) for which a @ x + x @ b = q, a being (..., m, m) and b (..., n, n); stacks broadcast."""
+
+    def sqrtm(self, a: Array) -> Array:
+        """y (..., n, n) for which y @ y = a and no eigenvalue has a real part below 0; complex where real a has no such real y."""
 
     # -- normalisation; axis as for reductions
     def softmax(self, x: Array, axis: Any) -> Array: ...

@@ -26,13 +26,17 @@ FILTERS = np.linspace(1, -1, 5 * 3 * 2 * 2).reshape(5, 3, 2, 2)
 SPD = X @ X.T + np.eye(2)
 G = Geometry((2, 2), ((0, 0), (1, 0)), (1, 1), (1, 1))
 DTYPES = (np.float64, np.float32, np.float16)
-ROUNDING = {"float64": 1e-12, "float32": 2e-5, "float16": 1e-2}  # relative, and to the largest element
-WIDE_ONLY = {"inv", "solve", "det", "slogdet", "cofactors", "cholesky", "eigh", "eigvalsh", "svd", "svdvals", "qr", "pinv", "spacing"}
+ROUNDING = {"float64": 1e-12, "float32": 2e-5, "float16": 1e-2, "complex128": 1e-12, "complex64": 2e-5}  # relative, also to the largest
+WIDE_ONLY = {
+    "inv", "solve", "det", "slogdet", "cofactors", "cholesky", "eigh", "eigvalsh", "svd", "svdvals", "qr", "pinv", "spacing",
+    "eig", "eigvals", "solve_triangular", "solve_banded", "solve_sylvester", "sqrtm",
+}  # fmt: skip
 HALF_SHARES_NOTHING = {"exponent", "nextafter", "recurrence", "recurrence_grads"}
 
 
 class Call(NamedTuple):
-    """A kernel and the arguments of a call, their arrays NumPy's in float64.  Those at the positions `written` are written to."""
+    """A kernel and the arguments of a call, their arrays NumPy's in float64 or complex128.  Those at the positions `written` are
+    written to."""
 
     name: str
     args: tuple[Any, ...]
@@ -73,7 +77,12 @@ def _calls(numpy: Any) -> dict[str, tuple[Any, ...]]:
         "sort": (X, -1), "argsort": (X, 0), "searchsorted": (np.sort(X[0]), X, "left"),
         "matmul": (X, X.T), "matmul_bias_act": (X, X.T, np.ones(2), X @ X.T, "sigm"), "einsum": ("ij,kj->ik", [X, X]),
         "convolve": (X[0], X[1, :2], True),
+        "fft": (X + 1j * X[::-1], 0, 3, True, "ortho"), "rfft": (X, -1, 4, "backward"),
+        "irfft": (X[:, :2] + 1j * X[:, 1:], 1, 5, "forward"),
         **{name: (SPD,) for name in ("inv", "det", "slogdet", "cofactors", "cholesky", "svdvals")}, "solve": (SPD, X),
+        "solve_triangular": (SPD, X, True), "solve_banded": (np.stack([X[0], X[0] + 9, X[1]]), X.T, 1),
+        "solve_sylvester": (SPD, SPD, X @ X.T), "sqrtm": (SPD,), "special": ("gammainc", [positive, positive]),
+        **{name: (X[:, :2],) for name in ("eig", "eigvals")},
         "eigh": (SPD, "L"), "eigvalsh": (SPD, "U"), "svd": (X, True), "qr": (X, False), "pinv": (np.stack([X, X]), np.array([1e-15, 0.5])),
         "softmax": (X, 1), "logsoftmax": (X, None), "logsumexp": (X, 0, True),
         "batchnorm": (IMAGES, np.ones(3), np.arange(3.0), 1e-5),
@@ -115,7 +124,7 @@ def check_kernel(table: Any, call: Call) -> None:
 
 
 def _in_dtype(dtype: Any, x: np.ndarray) -> np.ndarray:
-    return x.astype(dtype) if x.dtype == np.float64 else x
+    return x.astype({"float64": dtype, "complex128": np.result_type(dtype, np.complex64)}.get(x.dtype.name, x.dtype))
 
 
 def compare(table: Any, call: Call, lay: Callable[[Any, np.ndarray], Any], where: str) -> None:
@@ -123,10 +132,10 @@ def compare(table: Any, call: Call, lay: Callable[[Any, np.ndarray], Any], where
     numpy: Any = load("numpy")
     found = _run(table, call, lay, where)
     expected = _run(numpy, call, lambda _, a: a.copy(), where)
-    dtype = next((a.dtype.name for arg in call.args for a in _arrays(arg, np.ndarray) if a.dtype.kind == "f"), "float64")
+    dtype = next((a.dtype.name for arg in call.args for a in _arrays(arg, np.ndarray) if a.dtype.kind in "fc"), "float64")
     for i, (y, e) in enumerate(zip(found, expected, strict=True)):
         tolerance = max(ROUNDING[dtype], ROUNDING.get(e.dtype.name, 0))
-        size = float(np.max(np.abs(e[np.isfinite(e)]), initial=0)) if e.dtype.kind == "f" else 0.0
+        size = float(np.max(np.abs(e[np.isfinite(e)]), initial=0)) if e.dtype.kind in "fc" else 0.0
         np.testing.assert_allclose(y, e, tolerance, tolerance * size, err_msg=f"{where}: result {i}", strict=True)
 
 
@@ -201,6 +210,8 @@ LAYOUTS: dict[str, Callable[[Any, np.ndarray], Any]] = {
 # results of which several are right, as what all of these have in common
 COMPARED: dict[str, Callable[..., list[np.ndarray]]] = {
     "eigh": lambda w, v: [w, (v * w[..., None, :]) @ np.swapaxes(v, -1, -2)],
+    "eig": lambda w, v: [w[w.imag.argsort()], (v * w) @ np.linalg.inv(v), abs(v).max(0)],
+    "eigvals": lambda w: [w[w.imag.argsort()]],
     "svd": lambda u, s, vh: [
         s,
         (u[..., : s.shape[-1]] * s[..., None, :]) @ vh[..., : s.shape[-1], :],

@@ -2,9 +2,10 @@
 
     curve = Curve(f, xs, cts, i, v, eps)      # t -> <f(x + t v), ct>, x being argument i
 
-The slope is a central difference.  Where f runs on complex arrays, Im <f(x + i h v), ct> / h with a tiny h is the same number
-without cancellation (the complex step of Squire and Trapp 1998).  A kink or a jump shows in the second differences of nine points
-in a row: those of a smooth function are alike, and there two or three neighbours are far above all others.
+<a, b> is the real part of the sum of a b, whose factors may be complex.  The slope is a central difference.  Where f is real and
+runs on complex arrays, Im <f(x + i h v), ct> / h with a tiny h is the same number without cancellation (the complex step of Squire
+and Trapp 1998).  A kink or a jump shows in the second differences of nine points in a row: those of a smooth function are alike, and
+there two or three neighbours are far above all others.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ import numpy as np
 
 from autotape import vjp
 
-__all__ = ["Curve", "Kink", "inner", "plain", "recorded"]
+__all__ = ["Curve", "Kink", "inner", "plain", "recorded", "wide"]
 
 Arrays = list[np.ndarray]
 Flat = Callable[..., list[Any]]  # arrays in, list of arrays out
@@ -50,7 +51,7 @@ class Curve:
 
     def __init__(self, f: Flat, xs: Arrays, cts: Arrays, i: int, v: np.ndarray, eps: float) -> None:
         self.f, self.cts, self.i, self.v, self.eps = f, cts, i, v, eps
-        self.xs = [x.astype(np.float64) for x in xs]
+        self.xs = [wide(x) for x in xs]
         self.point = functools.cache(self._point)
 
     def along(self, v: np.ndarray) -> Curve:
@@ -136,7 +137,12 @@ def recorded(f: Flat, xs: Arrays) -> Arrays:
 
 
 def inner(a: np.ndarray, b: np.ndarray) -> float:
-    return float(np.sum(a.astype(np.float64) * b))
+    return float(np.sum(wide(a) * b).real)
+
+
+def wide(x: np.ndarray) -> np.ndarray:
+    """x in float64, or complex128."""
+    return x.astype(np.complex128 if x.dtype.kind == "c" else np.float64)
 
 
 def plain(leaf: Any) -> np.ndarray:

@@ -1,8 +1,9 @@
 """check_grads: derivatives against differences, to any order, in reverse and forward mode, and the promises they keep.
 
 The differences are taken in float64 whatever the arguments' dtype, along fixed random directions, so that a check
-costs a few evaluations an argument and one of a wrong gradient's elements is as good as all of them.  A second
-derivative is the gradient of the first one's projection on a fixed cotangent: differences are never nested.
+costs a few evaluations an argument and one of a wrong gradient's elements is as good as all of them.  Directions in complex
+arguments and cotangents of complex results are complex.  A second derivative is the gradient of the first one's projection on a
+fixed cotangent: differences are never nested.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from .promises import Place, check_gradients, check_tangents
 
 __all__ = ["RTOL", "NotDifferentiable", "check_grads"]
 
-DTYPES = (np.float16, np.float32, np.float64, np.longdouble)
+DTYPES = (np.float16, np.float32, np.float64, np.longdouble, np.complex64, np.complex128, np.clongdouble)
 RTOL: dict[Any, float] = {np.dtype(t): max(1e-6, 4 * float(np.finfo(t).eps) ** 0.5) for t in DTYPES}
 """The relative tolerance of check_grads for each dtype: 4 sqrt(machine epsilon), and 1e-6 at least."""
 
@@ -30,6 +31,7 @@ EPS = 6e-6  # near the cube root of float64's epsilon, where rounding and curvat
 SHARPER = 1e-3  # the complex step's tolerance, as a part of the central difference's
 SHOWN = 1000  # elements a failure looks through for the worst one
 KINKS = 8  # elements with kinks that are found one by one
+NUMBERS = (float, complex)
 Tolerances = float | Mapping[Any, float] | None
 
 
@@ -48,11 +50,13 @@ def check_grads(
 ) -> None:
     """Check f's derivatives at args, under the current backend.
 
-    f takes arrays or pytrees and returns an array or pytree of floats.  Every floating leaf of args (NumPy array, Tensor
-    or float) is differentiated, all other leaves are constants.  Seeds that f draws (dropout) are the same in all its runs.
+    f takes arrays or pytrees and returns an array or pytree of floats or complex numbers.  Every such leaf of args (NumPy array,
+    Tensor, float or complex) is differentiated, all other leaves are constants.  Seeds that f draws (dropout) are the same in
+    all its runs.
 
     For each such leaf and each order up to `order`, <vjp(ct), v> must equal the central difference of <f, ct> along v with
-    step eps, for random ct and v, within atol + rtol * sum |vjp(ct) v|.  Where all is float64 and f runs on complex arrays
+    step eps, for random ct and v, within atol + rtol * sum |vjp(ct) v|.  <a, b> is the real part of the sum of a b, with no
+    conjugate: so the gradient of a real f in z = x + iy is df/dx - i df/dy.  Where all is float64 and f runs on complex arrays
     it must equal the complex step, too, within a thousandth of that.  Mode "forward" checks <jvp(v), ct> in the same way,
     and from the second order on the jvp of gradients.
 
@@ -90,7 +94,7 @@ def check_grads(
     seeds: list[int] = []
     with random.noted(seeds):
         ys, _ = vjp(results, *xs)
-    floats = [k for k, y in enumerate(ys) if type(y) is not float and floating(y)]
+    floats = [k for k, y in enumerate(ys) if type(y) not in NUMBERS and floating(y)]
     if not floats:
         raise TypeError("check_grads: f returned no array of floats")
 
@@ -170,7 +174,7 @@ def of_gradient(grad: np.ndarray, curve: Curve) -> Slope:
     """What a gradient says of the slope along a curve."""
     def worst() -> str:
         found: Iterator[Any] = itertools.islice(np.ndindex(grad.shape), SHOWN)
-        return worst_of((index, float(grad[index]), curve.along(unit(grad.shape, index)).slope()) for index in found)
+        return worst_of((index, grad[index].item(), along_element(curve, index)) for index in found)
 
     return Slope(inner(grad, curve.v), inner(abs(grad), abs(curve.v)), "gradient", worst)
 
@@ -179,7 +183,7 @@ def of_jvp(tangents: Arrays, curve: Curve) -> Slope:
     """What a jvp along a curve's direction says of it."""
     def worst() -> str:
         found = ((k, i, dy, s) for k, (dy, s) in enumerate(zip(tangents, curve.slopes(), strict=True)) for i in np.ndindex(dy.shape))
-        return worst_of((f"{i} of result {k}", float(dy[i]), float(s[i])) for k, i, dy, s in found)
+        return worst_of((f"{i} of result {k}", dy[i].item(), s[i].item()) for k, i, dy, s in found)
 
     value = sum(map(inner, curve.cts, tangents))
     return Slope(value, sum(inner(abs(ct), abs(dy)) for ct, dy in zip(curve.cts, tangents, strict=True)), "jvp", worst)
@@ -232,7 +236,7 @@ def alike(exact: float, expected: float) -> bool:
 def worst_of(elements: Any) -> str:
     """The element whose two values are furthest apart, of (where, found, expected)."""
 
-    def error(element: tuple[Any, float, float]) -> float:
+    def error(element: tuple[Any, complex, complex]) -> float:
         distance = abs(element[1] - element[2])
         return np.inf if np.isnan(distance) else distance
 
@@ -246,17 +250,25 @@ def unit(shape: tuple[int, ...], index: tuple[int, ...]) -> np.ndarray:
     return e
 
 
+def along_element(curve: Curve, index: tuple[int, ...]) -> complex:
+    """What the gradient of one element should be: of a complex one the slope along 1 less i times that along i."""
+    e = unit(curve.v.shape, index)
+    slope = curve.along(e).slope()
+    return slope - 1j * curve.along(1j * e).slope() if curve.v.dtype.kind == "c" else slope
+
+
 def direction(rng: np.random.Generator, like: Any) -> np.ndarray:
     """Random numbers of magnitude 0.5 to 1.5 in the shape and dtype of `like`: no element goes unseen."""
-    return np.asarray(rng.choice((-1, 1), like.shape) * rng.uniform(0.5, 1.5, like.shape)).astype(like.dtype)
+    v = rng.choice((-1, 1), like.shape) * rng.uniform(0.5, 1.5, like.shape)
+    return np.asarray(v * np.exp(1j * rng.uniform(0, np.pi, like.shape)) if like.dtype.kind == "c" else v).astype(like.dtype)
 
 
 # ---------------------------------------------------------------- leaves and their names
 
 
 def floating(leaf: Any) -> bool:
-    """Whether a leaf is differentiated here: a float, or an array of them."""
-    return type(leaf) is float or (hasattr(leaf, "dtype") and np.dtype(leaf.dtype).kind == "f")
+    """Whether a leaf is differentiated here: a float or complex number, or an array of them."""
+    return type(leaf) in NUMBERS or (hasattr(leaf, "dtype") and np.dtype(leaf.dtype).kind in "fc")
 
 
 def leaf_names(arg: Any, path: str) -> list[str]:

@@ -17,28 +17,29 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
 import autotape as at
-from autotape import tree
+from autotape import kernels, tree
 
 from .gradients import NotDifferentiable, check_grads
 from .specifications import Case
-from .strategies import LAYOUTS, broadcast_views
+from .strategies import LAYOUTS, broadcast_views, turned
 
 __all__ = ["Case", "check_operator"]
 
 Arrays = list[np.ndarray]
 DTYPES = (np.float64, np.float32)
+COMPLEX = {np.float64: np.complex128, np.float32: np.complex64}
 MODES = (("reverse", "forward"), ("reverse",))
-ROUNDING = {np.dtype(np.float64): 1e-12, np.dtype(np.float32): 1e-4}
+ROUNDING = {np.float64: 1e-12, np.float32: 1e-4}
 EDGES = ((), (0, 2))  # shapes that an elementwise operator always meets
 
 
 def check_operator(case: Case, examples: int | None = None) -> None:
     """Run every check on a case: as many draws as `examples`, by default a twentieth of what the hypothesis profile says.
 
-    Each draw has shapes, options, dtype and layouts of its own.  On it the result must not depend on the layout, zero strides
-    among them, and keep float32, the inputs must be left as they were, and check_grads must pass to second order, in half of
-    the draws in forward mode, too.  Elementwise functions meet 0-d and empty arrays for sure.  At the case's kinks, gradients
-    must be finite.
+    Each draw has shapes, options, dtype and layouts of its own; where the case says so and the backend has them, some inputs are
+    complex.  On it the result must not depend on the layout, zero strides among them, and keep float32 and complex64, the inputs
+    must be left as they were, and check_grads must pass to second order, in half of the draws in forward mode, too.  Elementwise
+    functions meet 0-d and empty arrays for sure.  At the case's kinks, gradients must be finite.
 
     Raises AssertionError, or what the operator raised.
     """
@@ -66,29 +67,42 @@ def check_operator(case: Case, examples: int | None = None) -> None:
 def check_draw(case: Case, draw: Callable[[Any], Any]) -> None:
     """One draw; shapes and options are chosen already."""
     dtype = draw(st.sampled_from(DTYPES))
+    kinds = st.sampled_from([COMPLEX[dtype], dtype] if case.complex and has_complex() else [dtype])
+    dtypes = [draw(kinds) for _ in case.domains]
     layouts = st.sampled_from(sorted(LAYOUTS))
-    inputs = [LAYOUTS[draw(layouts)](x.astype(dtype)) for x in case.draw(draw(st.integers(0, 2**32 - 1)))]
+    drawn = case.draw(draw(st.integers(0, 2**32 - 1)))
+    inputs = [LAYOUTS[draw(layouts)](turned(x, kind)) for x, kind in zip(drawn, dtypes, strict=True)]
     check_values_and_gradients(case, inputs, draw(st.sampled_from(MODES)))
     assert case.shapes is not None
-    check_layouts(case, [draw(broadcast_views(s, dtype, d)) for s, d in zip(case.shapes, case.domains, strict=True)])
+    check_layouts(case, [draw(broadcast_views(*each)) for each in zip(case.shapes, dtypes, case.domains, strict=True)])
+
+
+def has_complex() -> bool:
+    """Whether the current backend has complex arrays."""
+    try:
+        kernels().zeros((), np.complex128)
+    except TypeError:
+        return False
+    return True
 
 
 def check_values_and_gradients(case: Case, inputs: Arrays, modes: tuple[str, ...] = ("reverse",)) -> None:
-    if all(y.dtype.kind == "f" for y in check_layouts(case, inputs)):
+    if all(y.dtype.kind in "fc" for y in check_layouts(case, inputs)):
         check_grads(case.function(), inputs, modes=modes)
 
 
 def check_layouts(case: Case, inputs: Arrays) -> Arrays:
-    """The results, which must be those of C-contiguous copies; their floats have the inputs' dtype unless the option dtype says another."""
+    """The results, which must be those of C-contiguous copies; floats have the inputs' precision unless the option dtype says another."""
     before = [x.copy() for x in inputs]
     found, expected = results(case, inputs), results(case, [np.array(x, order="C") for x in inputs])
     for x, b in zip(inputs, before, strict=True):
         np.testing.assert_array_equal(x, b, "an input was changed")
-    dtype = inputs[0].dtype
+    dtype = inputs[0].real.dtype.type
+    floats = {"f": dtype, "c": COMPLEX[dtype]}
     for y, e in zip(found, expected, strict=True):
-        kept = np.dtype(case.options.get("dtype", dtype)) if y.dtype.kind == "f" else e.dtype
+        kept = np.dtype(case.options.get("dtype", floats[y.dtype.kind]) if y.dtype.kind in floats else e.dtype)
         if y.dtype != kept:
-            raise AssertionError(f"{case}: inputs of {dtype} gave {y.dtype}, not {kept}")
+            raise AssertionError(f"{case}: inputs of {inputs[0].dtype} gave {y.dtype}, not {kept}")
         np.testing.assert_allclose(y, e, ROUNDING[dtype], ROUNDING[dtype], err_msg="the layout changed the result", strict=True)
     return found
 

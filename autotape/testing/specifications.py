@@ -45,6 +45,7 @@ class Case:
     options: keyword arguments.  call: call(function, *inputs, **options) where function(*inputs, **options) won't do.
     keywords: keywords(*shapes) is a hypothesis strategy of more options, such as strategies.reductions.
     sizes: the sides of drawn shapes.  kinks: numbers at which an input has no derivative, yet gets a finite one by convention.
+    complex: whether each input may be complex too; then its values are those of its domain, turned about 0 (strategies.turned).
     """
 
     name: str | Callable[..., Any]
@@ -55,6 +56,7 @@ class Case:
     keywords: Callable[..., Any] | None = None
     sizes: tuple[int, ...] = (0, 1, 2, 3)
     kinks: tuple[float, ...] = ()
+    complex: bool = False
 
     def __str__(self) -> str:
         name = self.name if isinstance(self.name, str) else self.name.__name__
@@ -166,6 +168,11 @@ def with_zero(op: Callable[..., Any], x: Any, **options: Any) -> Any:
     return op(x * ZERO_FIRST, **options)
 
 
+def imaginary(op: Callable[..., Any], x: Any, **options: Any) -> Any:
+    """Of complex numbers alone, for real x, too."""
+    return op(x * 1j, **options)
+
+
 # ---------------------------------------------------------------- opset array
 
 MASK = np.array([[True, False, True], [False, False, True]])
@@ -221,7 +228,9 @@ ELEMENTWISE = [
     *elementwise("array", "power_of_arrays", POSITIVE, REAL),
     Case("array.float_power", (POSITIVE, REAL), call=lambda op, a, b: lookup("array.astype")(op(a, b), a.dtype)),
     *(Case("array.derivative_of_sinc", (REAL,), None, {"order": n}) for n in (0, 1, 2, 5)),
-    *elementwise("array", "i0 i1 real imag real_if_close conjugate angle", REAL),
+    *elementwise("array", "i0 i1 real imag real_if_close conjugate", REAL),
+    *elementwise("array", "angle", NONZERO),
+    *(Case(f"array.{name}", (NONZERO,), call=imaginary) for name in ("real_part", "imaginary_part", "conjugate_of", "direction")),
     *(Case("array.bessel_i", (REAL,), None, {"order": n}) for n in (0, 1, 3)),
     *elementwise("array", "modf spacing", UNROUNDED),
     Case("array.frexp", (((-1.9, -1.1), (0.6, 0.9)),), call=lambda op, x: op(x)[0]),
@@ -266,10 +275,10 @@ REDUCING = [
     *(case("array.prod", (2, 3), axis=axis, call=with_zero) for axis in (None, 1)),
     *(case("array.cumsum", (2, 3), axis=axis) for axis in (None, 0, -1)),
     case("array.running_sum", (0, 2), axis=-2),
-    *(case("array.norm", (2, 3), domain=NONZERO, ord=ord) for ord in (None, "fro", 1, -1, np.inf, -np.inf)),
-    *(case("array.norm", (2, 3), domain=NONZERO, ord=ord, axis=1) for ord in (None, 1, 2, 3, 0, np.inf, -np.inf)),
+    *(replace(case("array.norm", (2, 3), domain=NONZERO, ord=ord), complex=True) for ord in (None, "fro", 1, -1, np.inf, -np.inf)),
+    *(replace(case("array.norm", (2, 3), domain=NONZERO, ord=ord, axis=1), complex=True) for ord in (None, 1, 2, 3, 0, np.inf, -np.inf)),
     case("array.norm", (2, 3, 2), axis=(0, 2), keepdims=True),
-    case("array.vector_norm", (2, 3, 2), axis=(0, 2), domain=NONZERO),
+    replace(case("array.vector_norm", (2, 3, 2), axis=(0, 2), domain=NONZERO), complex=True),
     case("array.matrix_norm", (2, 3, 2), domain=NONZERO),
     *(case("array.cumprod", (2, 5), axis=axis) for axis in (None, 0, -1)),
     *(case("array.cumprod", (2, 3), axis=axis, call=with_zero) for axis in (0, 1)),
@@ -289,6 +298,7 @@ SORTING = [
     *(case(f"array.{name}", (2, 3), axis=axis) for name in ("sort", "argsort") for axis in (None, 0, -1)),
     *(case("array.sort_along", shape, axis=-2) for shape in ((3, 2), (0, 2))),
     case("array.partition", (2, 4), kth=2),
+    case("array.sort_complex", (2, 4), call=imaginary),
     case("array.searchsorted", (3,), (2, 2)),
     case("array.lexsort", (3,), (3,), call=on_list),
     *(case("array.median", shape, axis=axis, keepdims=keepdims) for shape, axis, keepdims in REDUCTIONS),
@@ -358,6 +368,7 @@ SHAPING = [
     case("array.broadcast_arrays", (2, 1), (3,)),
     *(case(f"array.{name}", (2, 2, 2), indices_or_sections=2) for name in ("hsplit", "vsplit", "dsplit")),
     *(case("array.roll", (2, 3), shift=shift, axis=axis) for shift, axis in ((4, None), (1, 0), ((1, -2), (0, 1)))),
+    *(case("array.rolled", (2, 3), by=by, axis=axis) for by, axis in ((1, -1), (-2, -1), (1, -2))),
 ]
 
 INDEXING = [
@@ -448,6 +459,29 @@ def ramp(x: Any) -> Any:
     return np.arange(x.shape[0]) + x / 5
 
 
+def of_real_part(op: Callable[..., Any], x: Any, **options: Any) -> Any:
+    return op(lookup("array.real")(x), **options)
+
+
+def transforms(names: str, *shapes: Shape, **options: Any) -> list[Case]:
+    """numpy.fft's, of real arrays and of complex ones."""
+    return [replace(case(f"array.{name}", shape, **options), complex=True) for name in names.split() for shape in shapes]
+
+
+TRANSFORMS = [
+    *(case for n in (None, 2, 5) for case in transforms("fft ifft irfft hfft", (2, 3), (4,), n=n)),
+    *(case for n in (None, 2, 5) for case in transforms("rfft ihfft", (2, 3), (4,), n=n, call=of_real_part)),
+    *transforms("fft ifft irfft hfft", (3, 2), axis=0, norm="ortho"),
+    *transforms("rfft ihfft", (3, 2), axis=0, norm="forward", call=of_real_part),
+    *transforms("fft2 ifft2 irfft2 fftn ifftn irfftn fftshift ifftshift", (2, 3, 2)),
+    *transforms("rfft2 rfftn", (2, 3, 2), call=of_real_part),
+    *transforms("fftn ifftn irfftn", (3, 2), s=(-1, 3, 2), axes=(0, 1, 0), norm="forward"),
+    *transforms("rfftn", (3, 2), s=(-1, 3, 2), axes=(0, 1, 0), norm="ortho", call=of_real_part),
+    *(case for n in (3, 4) for case in transforms("transform half_inverse", (2, 3), n=n, call=imaginary)),
+    *transforms("transform half_inverse", (3, 2), axis=-2, n=3, norm="ortho", call=imaginary),
+    *(case for n in (2, 3) for case in transforms("half_transform", (2, 3), n=n, norm="forward", call=of_real_part)),
+]
+
 BEYOND: tuple[dict[str, Any], ...] = ({}, {"left": 0.5, "right": -1}, {"period": 3.3})
 
 SAMPLING = [
@@ -499,13 +533,25 @@ def near_diagonal(op: Callable[..., Any], x: Any, *xs: Any, **options: Any) -> A
 
 
 def signless(op: Callable[..., Any], x: Any, **options: Any) -> list[Any]:
-    """The squares of what a factorization gives: the signs of its vectors may be others for other dtypes."""
+    """What a factorization gives, squared in size: the signs and phases of its vectors may be others for other dtypes."""
     y = near_diagonal(op, x, **options)
-    return [factor * factor for factor in (y if isinstance(y, tuple) else (y,))]
+    return [factor * lookup("array.conjugate")(factor) for factor in (y if isinstance(y, tuple) else (y,))]
+
+
+def solution(op: Callable[..., Any], a: Any, b: Any) -> tuple[Any, ...]:
+    """What lstsq gives but the rank, which is none of the inputs' kind."""
+    x, residuals, _, s = near_diagonal(op, a, b)
+    return x, residuals, s
+
+
+def fitted(op: Callable[..., Any], x: Any, y: Any, **options: Any) -> list[Any]:
+    """Coefficients in the dtype of the points, which are apart in x: in NumPy float32 gives float64."""
+    found = op(np.array([-4, -2, 0, 2, 4, 6], np.float32) + x * 0.25, y, 2, **options)
+    return [lookup("array.astype")(c, y.dtype) for c in (found if isinstance(found, tuple) else (found,))]
 
 
 def on_matrix(name: str, *shapes: Shape, call: Callable[..., Any] = near_diagonal, **options: Any) -> Case:
-    return case(f"array.{name}", *shapes, domain=SMALL, call=call, **options)
+    return replace(case(f"array.{name}", *shapes, domain=SMALL, call=call, **options), complex=True)
 
 
 SQUARE: Shape = (2, 3, 3)
@@ -518,6 +564,8 @@ FACTORS = [
     on_matrix("cholesky_factor", SQUARE),
     *(on_matrix(name, SQUARE, call=signless, UPLO=triangle) for name in ("eigh", "eigvalsh") for triangle in "LU"),
     *(on_matrix(name, SQUARE, call=signless) for name in ("eigenpairs", "eigenvalues")),
+    *(on_matrix(name, shape, call=signless) for name in ("eig", "eigvals") for shape in (SQUARE, (0, 0))),
+    *(on_matrix(name, SQUARE, call=signless) for name in ("general_eigenpairs", "general_eigenvalues")),
     *(on_matrix(name, shape, call=signless) for name in ("singular_triplets", "singular_values") for shape in (SQUARE, (4, 3), (2, 3))),
     *(on_matrix("svd", shape, call=signless, full_matrices=full) for shape in (SQUARE, (3, 2), (3, 4)) for full in (False, True)),
     on_matrix("svd", (3, 3), call=signless, hermitian=True),
@@ -527,6 +575,9 @@ FACTORS = [
     *(on_matrix("pinv", shape) for shape in (SQUARE, (4, 2), (2, 3))),
     on_matrix("pinv", (3, 3), hermitian=True),
     on_matrix("pseudo_inverse", (3, 2)),
+    *(on_matrix("lstsq", *shapes, call=solution) for shapes in (((4, 3), (4,)), ((3, 3), (3, 2)), ((2, 4), (2, 1)), ((4, 2), (4, 0)))),
+    case("array.roots", (4,), domain=SMALL, call=lambda op, x: op(np.array([9, 0, -6, 1], np.float32) + x)),
+    *(case("array.polyfit", (6,), shape, call=fitted, cov=cov) for shape in ((6,), (6, 2)) for cov in (False, True)),
     *(on_matrix("norm", (2, 3), ord=ord) for ord in (2, -2, "nuc")),
     *(on_matrix("cond", (3, 3), p=p) for p in (None, -2, 1, "fro")),
     on_matrix("matrix_rank", (2, 3, 2)),
@@ -651,4 +702,91 @@ V20 = [
     case("v20.normalise_rows_x", (2, 3), (2, 3), (2,), (2,), (3,)),
 ]
 
-CASES: list[Case] = [*ELEMENTWISE, *REDUCING, *SORTING, *SHAPING, *INDEXING, *PRODUCTS, *FACTORS, *SAMPLING, *V20]
+# ---------------------------------------------------------------- opset scipy
+
+
+def with_parameters(name: str, *parameters: float, domain: Domain = POSITIVE) -> Case:
+    """A function of parameters, in which it has no derivative, and x."""
+    return Case(f"scipy.{name}", (domain,), None, {"parameters": parameters}, last_of)
+
+
+def last_of(op: Callable[..., Any], x: Any, parameters: tuple[float, ...]) -> Any:
+    return op(*parameters, x)
+
+
+def banded(op: Callable[..., Any], ab: Any, *xs: Any, **options: Any) -> Any:
+    """Of a matrix with a large diagonal, the second row of ab."""
+    return op(ab + np.array([[0], [4], [0], [0]], np.float32), *xs, **options)
+
+
+SCIPY = [
+    *elementwise("scipy", "expit log_expit erf erfc ndtr log_ndtr", REAL),
+    *elementwise("scipy", "erfcx", (-1.0, 2.0)),
+    *elementwise("scipy", "erfinv", UNIT),
+    *elementwise("scipy", "erfcinv", (0.1, 1.9)),
+    *elementwise("scipy", "logit ndtri", (0.1, 0.9)),
+    *elementwise("scipy", "gamma gammaln gammasgn rgamma psi entr j0 j1 i0 i1 i0e i1e", POSITIVE),
+    *elementwise("scipy", "y0 y1", (0.5, 4.0)),
+    *elementwise("scipy", "xlogy xlog1py rel_entr kl_div beta betaln", POSITIVE, POSITIVE),
+    *(with_parameters(name, 2.5) for name in ("jv", "yv", "iv", "ive", "gammainc", "gammaincc", "stdtr", "zeta")),
+    *(with_parameters(name, 1.5, 2.5, domain=(0.1, 0.9)) for name in ("betainc", "betaincc")),
+    *(with_parameters("polygamma", n) for n in (0, 1, 3)),
+    case("scipy.multigammaln", (2, 3), domain=(1.2, 4.0), d=2),
+    *(
+        case(f"scipy.{name}", (2, 3), axis=axis)
+        for name in ("logsumexp", "softmax", "log_softmax")
+        for axis in (None, 1, (0, -1))
+    ),
+    Case("scipy.logsumexp", (REAL, POSITIVE), ((2, 3), (3,)), {"keepdims": True}, lambda op, a, b, keepdims: op(a, 0, b, keepdims)),
+    *(case("scipy.expm", shape) for shape in (SQUARE, (1, 1), (0, 0))),
+    *(case(f"scipy.{name}", SQUARE, domain=SMALL, call=near_diagonal) for name in ("sqrtm", "square_root")),
+    *(
+        case("scipy.solve_triangular", SQUARE, b, domain=SMALL, call=near_diagonal, trans=trans, lower=lower)
+        for b, trans, lower in (((3, 2), 0, True), ((3,), 1, True), ((2, 3, 1), 2, False))
+    ),
+    case("scipy.solve_triangular", (3, 3), (3, 2), unit_diagonal=True),
+    case("scipy.triangular_solution", (3, 3), (3, 0), domain=SMALL, call=near_diagonal),
+    *(
+        case("scipy.cho_solve", (3, 3), (3, 2), domain=SMALL, lower=lower,
+             call=lambda op, a, b, lower: near_diagonal(lambda a: op(lookup("scipy.cho_factor")(a, lower), b), a))
+        for lower in (False, True)
+    ),
+    *(
+        case("scipy.solve_banded", (4, 5), b, domain=SMALL, call=lambda op, ab, b: banded(lambda ab: op((2, 1), ab, b), ab))
+        for b in ((5,), (5, 2))
+    ),
+    case("scipy.banded_solution", (4, 3), (3, 2), domain=SMALL, call=banded, lower=2),
+    case("scipy.solve_sylvester", (3, 3), (2, 2), (2, 3, 2), domain=SMALL, call=near_diagonal),
+    case("scipy.sylvester_solution", (2, 2), (1, 1), (2, 1), domain=SMALL, call=near_diagonal),
+    case("scipy.toeplitz", (3,)),
+    case("scipy.toeplitz", (2, 3), (4,)),
+    case("scipy.block_diag", (2, 3), (1,), ()),
+    *(case("scipy.convolve", (4, 3), (2, 2), mode=mode) for mode in ("full", "same", "valid")),
+    case("scipy.convolve", (2, 3), (4, 3, 5), mode="valid", axes=((1,), (2,)), dot_axes=((), ())),
+]  # fmt: skip
+
+# ---------------------------------------------------------------- all of them
+
+ON_COMPLEX = """
+    negative positive copied exp exp2 expm1 square sin cos sinh cosh tanh arctan arcsinh hypotenuse log log2 log10 sqrt log1p tan arcsin
+    arccos arctanh arccosh sinc derivative_of_sinc reciprocal nan_to_num add subtract multiply divide power power_of power_of_arrays
+    float_power maximum minimum fmax fmin absolute sign real imag conjugate angle real_if_close where select clip astype to_floats
+    sum mean prod max min var std root_sum_square root_sum_power ptp average logsumexp cumsum cumprod running_sum running_product
+    product_or_0 cumulative_sum cumulative_prod nansum nanprod nanmean nanvar nanstd nanmax nanmin nancumsum nancumprod median nanmedian
+    mixture diff trapezoid gradient sort sort_complex sort_along partition cov corrcoef reshape ravel transpose swapaxes
+    matrix_transpose moveaxis squeeze expand_dims broadcast_to sum_to tile concatenate join stack vstack hstack dstack column_stack block
+    append split array_split hsplit vsplit dsplit pad_with repeat flip fliplr flipud rot90 roll diagonal diag diagflat tril triu trace
+    atleast_1d atleast_2d atleast_3d meshgrid broadcast_arrays getitem scatter_add index_set index_add with_at plus_at take
+    take_along_axis scatter_along_axis compress extract choose insert delete matmul dot inner outer tensordot kron cross vdot vecdot
+    matvec vecmat multi_dot einsum contraction convolve correlate convolution vander polyval polyval2d polygrid2d polyadd polysub polymul
+    polydiv polyder polyint poly linspace logspace pad unstack apply_along_axis sliding_window_view resize rollaxis
+"""  # functions of opset array, all of whose cases run on complex inputs as well
+
+
+def on_complex(case: Case) -> Case:
+    opset, _, name = str(case.name).partition(".")
+    return replace(case, complex=True) if opset == "array" and name in ON_COMPLEX.split() else case
+
+
+ALL = [*ELEMENTWISE, *REDUCING, *SORTING, *SHAPING, *INDEXING, *PRODUCTS, *FACTORS, *TRANSFORMS, *SAMPLING, *V20, *SCIPY]
+CASES: list[Case] = list(map(on_complex, ALL))

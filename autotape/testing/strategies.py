@@ -15,6 +15,7 @@ distinct values well inside its domain is worth more than hypothesis's favourite
 from __future__ import annotations
 
 import dataclasses
+import zlib
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
@@ -34,10 +35,12 @@ __all__ = [
     "pytrees",
     "reductions",
     "shapes",
+    "turned",
 ]
 
 Shape = tuple[int, ...]
 Interval = tuple[float, float]
+TURN = 1.2  # less than a right angle
 
 
 def _every(step: int, ndim: int) -> tuple[Any, ...]:
@@ -97,7 +100,8 @@ def arrays(
 ) -> st.SearchStrategy[np.ndarray]:
     """NumPy arrays of one shape (or strategy of shapes) and one dtype (or strategy of dtypes) in any of `layouts`.
 
-    Their values are distinct and lie inside `elements`: (low, high), or several such intervals.
+    Their values are distinct and lie inside `elements`: (low, high), or several such intervals.  Complex ones are such values
+    `turned`.
     """
 
     @st.composite
@@ -106,7 +110,7 @@ def arrays(
         kind = draw(dtype) if isinstance(dtype, st.SearchStrategy) else dtype
         layout = LAYOUTS[draw(st.sampled_from(layouts))]
         (x,) = distinct(draw(st.integers(0, 2**32 - 1)), [drawn], [elements])
-        return layout(x.astype(kind))
+        return layout(turned(x, kind))
 
     return draw_array()
 
@@ -124,7 +128,7 @@ def groups(
     def draw_group(draw: st.DrawFn) -> tuple[np.ndarray, ...]:
         kind = draw(dtype) if isinstance(dtype, st.SearchStrategy) else dtype
         xs = distinct(draw(st.integers(0, 2**32 - 1)), draw(broadcastable(n, max_dims)), [elements] * n)
-        return tuple(LAYOUTS[draw(st.sampled_from(layouts))](x.astype(kind)) for x in xs)
+        return tuple(LAYOUTS[draw(st.sampled_from(layouts))](turned(x, kind)) for x in xs)
 
     return draw_group()
 
@@ -211,6 +215,17 @@ def distinct(seed: int, shapes: Sequence[Shape], elements: Sequence[Interval | S
     unit = (rng.permutation(n) + rng.uniform(0.25, 0.75, n)) / max(n, 1)
     parts = np.split(unit, np.cumsum(sizes)[:-1])
     return [_spread(u, e).reshape(s) for u, e, s in zip(parts, elements, shapes, strict=True)]
+
+
+def turned(x: np.ndarray, dtype: Any) -> np.ndarray:
+    """x in a dtype; in a complex one turned about 0, each element by an angle of its own below TURN.
+
+    Magnitudes stay as they are, and so does the half plane: what keeps away from 0 and from a cut along the negative axis still does.
+    """
+    if np.dtype(dtype).kind != "c":
+        return x.astype(dtype)
+    angles = np.random.default_rng(zlib.crc32(x.tobytes())).uniform(-TURN, TURN, x.shape)  # others for each array
+    return np.asarray(x * np.exp(1j * angles)).astype(dtype)
 
 
 def _spread(unit: np.ndarray, elements: Any) -> np.ndarray:

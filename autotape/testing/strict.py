@@ -24,7 +24,7 @@ __all__ = ["StrictArray", "StrictKernels"]
 
 NUMPY: Any = NumpyKernels()
 WEAK = (bool, int, float, complex)  # by exact type: numpy.float64 is a float, yet not weak
-VIEWS = {"astype", "sum_to", "reshape", "transpose", "broadcast_to", "getitem"}  # may share memory with their input
+VIEWS = {"astype", "sum_to", "reshape", "transpose", "broadcast_to", "getitem", "real", "imag"}  # may share memory with their input
 SHARED = {"scalar"}  # results that may be cached
 
 

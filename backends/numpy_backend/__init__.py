@@ -15,6 +15,7 @@ from . import (
     convolution,
     elementwise,
     factorizations,
+    fourier,
     indexing,
     normalisation,
     optimisers,
@@ -22,11 +23,13 @@ from . import (
     products,
     recurrent,
     reductions,
+    scipy_matrices,
     sorting,
+    special,
 )  # fmt: skip
 
 _FILES = (
-    arrays, elementwise, bessel, reductions, indexing, sorting, products, factorizations,
+    arrays, elementwise, bessel, special, reductions, indexing, sorting, fourier, products, factorizations, scipy_matrices,
     normalisation, convolution, pooling, recurrent, optimisers,
 )  # fmt: skip
 

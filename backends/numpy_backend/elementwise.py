@@ -14,7 +14,7 @@ from .arrays import scalar
 _UNARY = (
     "negative absolute fabs sign exp exp2 expm1 log log1p log2 log10 sqrt square cbrt reciprocal "
     "sin cos tan arcsin arccos arctan deg2rad rad2deg sinh cosh tanh arcsinh arccosh arctanh "
-    "floor ceil trunc isnan isinf isfinite signbit logical_not spacing"
+    "floor ceil trunc isnan isinf isfinite signbit logical_not spacing conjugate"
 )
 _BINARY = (
     "add subtract multiply divide floor_divide remainder fmod power maximum minimum fmax fmin "
@@ -78,6 +78,14 @@ def selu(x: Array) -> Array:
     return asarray(scale * np.maximum(x, zero) + limit * np.expm1(np.minimum(x, zero)))
 
 
+def real(x: Array) -> Array:
+    return x.real
+
+
+def imag(x: Array) -> Array:
+    return x.imag if x.dtype.kind == "c" else np.zeros_like(x)
+
+
 def exponent(x: Array) -> Array:
     return asarray(np.frexp(x)[1])
 
@@ -138,6 +146,8 @@ KERNELS: dict[str, Callable[..., Any]] = {
     "elu": elu,
     "elu_x": elu_x,
     "selu": selu,
+    "real": real,
+    "imag": imag,
     "exponent": exponent,
     "ldexp": ldexp,
     "round": round,

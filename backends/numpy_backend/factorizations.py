@@ -48,12 +48,12 @@ def _rows(a: Array) -> Array:
 
 
 def _cofactors_of_any(a: Array) -> Array:
-    """a = u s vh has the cofactors det(u) det(vh) u c vh, c being the products of all singular values but one."""
+    """a = u s vh has the cofactors det(u) det(vh) conj(u) c conj(vh), c being the products of all singular values but one."""
     finite = np.isfinite(a).all((-2, -1), keepdims=True)  # svd raises for others
     u, s, vh = linalg.svd(np.where(finite, a, a.dtype.type(0)))
     others = np.multiply.reduce(np.where(np.eye(s.shape[-1], dtype=bool), s.dtype.type(1), s[..., None, :]), -1)
     sign = asarray(linalg.det(u) * linalg.det(vh))
-    return np.where(finite, (u * (sign[..., None] * others)[..., None, :]) @ vh, s.dtype.type(np.nan))
+    return np.where(finite, (u.conj() * (sign[..., None] * others)[..., None, :]) @ vh.conj(), s.dtype.type(np.nan))
 
 
 def cholesky(a: Array) -> Array:
@@ -67,6 +67,20 @@ def eigh(a: Array, uplo: Triangle) -> tuple[Array, Array]:
 
 def eigvalsh(a: Array, uplo: Triangle) -> Array:
     return linalg.eigvalsh(a, uplo)
+
+
+def eig(a: Array) -> tuple[Array, Array]:
+    w, v = linalg.eig(a)
+    return _complex(w), _complex(v)
+
+
+def eigvals(a: Array) -> Array:
+    return _complex(linalg.eigvals(a))
+
+
+def _complex(x: Array) -> Array:
+    """NumPy gives real numbers where all eigenvalues are real."""
+    return x.astype(np.result_type(x, np.complex64), copy=False)
 
 
 def svd(a: Array, full: bool) -> tuple[Array, Array, Array]:
@@ -87,5 +101,5 @@ def pinv(a: Array, rcond: Array) -> Array:
     return linalg.pinv(a, rcond)
 
 
-_ALL = (inv, solve, det, slogdet, cofactors, cholesky, eigh, eigvalsh, svd, svdvals, qr, pinv)
+_ALL = (inv, solve, det, slogdet, cofactors, cholesky, eigh, eigvalsh, eig, eigvals, svd, svdvals, qr, pinv)
 KERNELS: dict[str, Callable[..., Any]] = {kernel.__name__: kernel for kernel in _ALL}

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 from ..kernels import Array, Kernels
+from .absent import ABSENT
 from .array import DeviceArray
 from .elementwise import Rule
 from .symbols import NoArgument, NotElementwise
@@ -15,7 +16,7 @@ from .symbols import NoArgument, NotElementwise
 
 def rules(k: Any) -> dict[str, Rule]:
     """The kernels whose arguments are all arrays: each is a rule of one statement."""
-    names = [name for name, kind in Kernels.__annotations__.items() if kind in ("Unary", "Binary")]
+    names = [name for name, kind in Kernels.__annotations__.items() if kind in ("Unary", "Binary") and name not in ABSENT]
     names += ["relu_x", "elu_x", "sigmoid_x", "where", "ldexp", "exponent"]
     return {name: k.rule(functools.partial(_call, name), name) for name in names}
 

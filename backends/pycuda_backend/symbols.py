@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from ..kernels import Kernels
+from .absent import ABSENT
 from .array import DeviceArray, supported
 from .launch import c_type
 
@@ -80,7 +81,7 @@ class Symbols:
     def __init__(self) -> None:
         kinds = Kernels.__annotations__.items()
         for name in (*(name for name, kind in kinds if kind in ("Unary", "Binary")), *_OWN_TYPES):
-            if name not in vars(Symbols):
+            if name not in vars(Symbols) and name not in ABSENT:
                 setattr(self, name, _by_ufunc(name))
 
     def __getattr__(self, name: str) -> Any:
@@ -104,6 +105,16 @@ class Symbols:
 
     def copy(self, x: Symbol) -> Symbol:
         return x
+
+    def real(self, x: Symbol) -> Symbol:
+        return x
+
+    def imag(self, x: Symbol) -> Symbol:
+        return _trace(x).statement(literal(0, x.dtype), x.dtype)
+
+    def conjugate(self, x: Symbol) -> Symbol:
+        """Of booleans in int8, as NumPy has it."""
+        return x if x.dtype.kind != "b" else cast(x, np.dtype(np.int8))
 
     def where(self, mask: Symbol, a: Symbol, b: Symbol) -> Symbol:
         a, b = _strong((a, b))

@@ -23,7 +23,7 @@ from .transfer import copied
 
 _FILES = (
     "arrays", "pointwise", "reductions", "scans", "sorting", "indexing", "joining", "products", "factorizations",
-    "softmaxes", "normalisation", "convolution", "pooling", "recurrent", "randomness", "optimisers", "exchange",
+    "softmaxes", "normalisation", "convolution", "pooling", "recurrent", "randomness", "optimisers", "exchange", "absent",
 )  # fmt: skip
 
 
