@@ -7,6 +7,7 @@ from types import ModuleType
 
 OPSETS = {
     "array": "NumPy's names and semantics; NumPy's own functions reach it",
+    "scipy": "SciPy's names and semantics; its ufuncs reach it, for the others it stands in",
     "v20": "Knet's Ops20: convolution, pooling, normalisation, activations, losses, recurrent networks",
 }
 

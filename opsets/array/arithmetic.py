@@ -13,6 +13,7 @@ import numpy as np
 from autotape import kernels, operator
 from autotape.numpy_protocol import numpy_function
 
+from .complex_numbers import conj, imag, real
 from .creation import astype, full_like
 from .functions import exp, exp2, log
 from .logic import BOOL, isinf, isnan, logical_and, logical_not, not_equal
@@ -358,13 +359,14 @@ def edge(x, limit, side: int):
 
 @numpy_function(np.nan_to_num)
 def nan_to_num(x, copy=True, nan=0.0, posinf=None, neginf=None):
-    """Real x with numbers, or arrays that broadcast, for NaN and the infinities, which are by default the dtype's largest and smallest.
+    """x with numbers, or arrays that broadcast, for NaN and the infinities, which are by default the dtype's largest and smallest.
 
-    The derivative is 1 where x is finite, else 0.  A Tensor never changes, so `copy` makes no difference.
+    The derivative is 1 where x is finite, else 0; so it is of each part of a complex number by itself.  A Tensor never changes, so
+    `copy` makes no difference.
     """
     x = as_array(x)
     if x.dtype.kind == "c":
-        raise TypeError(f"nan_to_num: x must be real, not {x.dtype}")
+        return nan_to_num(real(x), copy, nan, posinf, neginf) + 1j * nan_to_num(imag(x), copy, nan, posinf, neginf)
     if x.dtype.kind in "biu":
         return copied(x)
     largest = np.finfo(x.dtype).max
@@ -378,15 +380,16 @@ def nan_to_num(x, copy=True, nan=0.0, posinf=None, neginf=None):
 
 @operator(elementwise=True, numpy=np.absolute)
 def absolute(x):
-    """abs(x).  Its derivative at 0 is 0."""
+    """abs(x), real for complex x.  Its derivative at 0 is 0."""
     return kernels().absolute(x)
 
 
 @absolute.backward
 def _(dy, x):
-    if x.dtype.kind == "c":  # conj(x) / abs(x)
-        return dy * where(x == 0, 0, absolute(x) / where(x == 0, 1, x))
-    return dy * sign(x)
+    if dtype_of(x).kind != "c":
+        return dy * sign(x)
+    zero = x == 0
+    return dy / where(zero, 1, absolute(x)) * conj(where(zero, 0, x))
 
 
 @operator(elementwise=True, numpy=np.fabs)
@@ -419,9 +422,25 @@ def heaviside(a, b):
 def _(dy, a): return where(a == 0, dy, 0)
 
 
-@operator(elementwise=True, nondifferentiable="x", numpy=np.sign)
+@numpy_function(np.sign)
 def sign(x):
-    """-1, 0 or 1, as x is below, at or above 0."""
+    """-1, 0 or 1, as x is below, at or above 0, with the derivative 0; of complex x x / abs(x), with the derivative 0 where x is 0."""
+    return direction(x) if dtype_of(x).kind == "c" else real_sign(x)
+
+
+@operator(elementwise=True)
+def direction(x):
+    """The sign of complex x."""
+    return kernels().sign(x)
+
+
+@direction.backward
+def _(dy, x, y): return (dy - real(dy * y) * conj(y)) / where(x == 0, math.inf, absolute(x))
+
+
+@operator(elementwise=True, nondifferentiable="x")
+def real_sign(x):
+    """The sign of real x."""
     return kernels().sign(x)
 
 

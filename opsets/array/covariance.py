@@ -7,6 +7,7 @@ import numpy as np
 from autotape.tensor import asarray
 
 from .arithmetic import clip, divide, floor, maximum, multiply, subtract
+from .complex_numbers import conj, imag, real
 from .creation import astype
 from .diagonals import diagonal
 from .functions import sqrt
@@ -19,11 +20,12 @@ from .summaries import average
 
 
 def cov(m, y=None, rowvar=True, bias=False, ddof=None, fweights=None, aweights=None):
-    """The covariance matrix of the rows of m, and of y below them, in float64; of one row, its variance.  Columns with rowvar=False.
+    """The covariance matrix of the rows of m, and of y below them, in float64 or complex128; of one row, its variance.
+    Columns with rowvar=False.
 
-    Sums of products are divided by the number of observations less `ddof`, by default 1, or 0 if `bias` is true.  fweights, whole
-    numbers, say how often each observation counts, and aweights how much.  Raises TypeError for complex m or y and for other
-    fweights, ValueError for m or y of more than two axes and for negative weights, RuntimeError for weights of another shape.
+    Sums of products, whose second factors are conjugated, are divided by the number of observations less `ddof`, by default 1, or 0
+    if `bias` is true.  fweights, whole numbers, say how often each observation counts, and aweights how much.  Raises TypeError for
+    other fweights, ValueError for m or y of more than two axes and for negative weights, RuntimeError for weights of another shape.
     """
     x = variables(m, y, rowvar)
     rows, n = shape_of(x)
@@ -31,19 +33,17 @@ def cov(m, y=None, rowvar=True, bias=False, ddof=None, fweights=None, aweights=N
         return reshape(x, (0, 0))
     w = observation_weights(n, fweights=fweights, aweights=aweights)
     away = subtract(x, average(x, 1, w, keepdims=True))
-    products = matmul(away, matrix_transpose(away if w is None else multiply(away, w)))
+    products = matmul(away, matrix_transpose(conj(away if w is None else multiply(away, w))))
     return squeeze(divide(products, freedom(n, w, aweights, int(not bias) if ddof is None else ddof)))
 
 
 def variables(m, y, rowvar):
-    """The variables of m and y as rows, in float64."""
+    """The variables of m and y as rows, in float64 or complex128."""
     given = [a for a in (m, y) if a is not None]
     if wrong := [shape_of(a) for a in given if len(shape_of(a)) > 2]:
         raise ValueError(f"cov: m and y must have one axis or two, not {wrong[0]}")
-    if np.result_type(*map(dtype_of, given)).kind == "c":
-        raise TypeError("cov: m and y must be real")
     rows = [matrix_transpose(a) if len(shape_of(a)) == 2 and not rowvar else atleast_2d(a) for a in given]
-    return astype(rows[0] if y is None else concatenate(rows), np.float64)
+    return astype(rows[0] if y is None else concatenate(rows), np.result_type(*map(dtype_of, given), np.float64))
 
 
 def observation_weights(n: int, **weights):
@@ -76,12 +76,13 @@ def freedom(n, w, aweights, ddof):
 
 
 def corrcoef(x, y=None, rowvar=True):
-    """The correlation matrix of the rows of x, and of y below them, in float64: their covariances divided by their standard deviations.
+    """The correlation matrix of the rows of x, and of y below them: their covariances divided by their standard deviations.
 
-    Columns with rowvar=False.  NaN for a row whose elements are all equal; of one row, 1.
+    It is in float64, or complex128.  Columns with rowvar=False.  NaN for a row whose elements are all equal; of one row, 1.
     """
     c = cov(x, y, rowvar)
     if shape_of(c) == ():
         return divide(c, c)
-    deviation = sqrt(diagonal(c))
-    return clip(divide(divide(c, reshape(deviation, (-1, 1))), deviation), -1, 1)
+    deviation = sqrt(real(diagonal(c)))
+    r = divide(divide(c, reshape(deviation, (-1, 1))), deviation)
+    return clip(r, -1, 1) if r.dtype.kind != "c" else clip(real(r), -1, 1) + 1j * clip(imag(r), -1, 1)

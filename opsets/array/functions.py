@@ -153,7 +153,7 @@ def arcsin(x):
 
 
 @arcsin.backward
-def _(dy, x): return dy / sqrt((1 - x) * (1 + x))  # 1 - x * x would lose digits near the edges
+def _(dy, x): return dy / root_of_rest(x)
 
 
 @operator(elementwise=True, numpy=np.arccos)
@@ -163,7 +163,12 @@ def arccos(x):
 
 
 @arccos.backward
-def _(dy, x): return -dy / sqrt((1 - x) * (1 + x))
+def _(dy, x): return -dy / root_of_rest(x)
+
+
+def root_of_rest(x):
+    """sqrt(1 - x * x), whose factors keep digits near the edges, and those of complex x the sign of an imaginary part of 0."""
+    return sqrt((1 - x) * (1 + x) if x.dtype.kind != "c" else -(x - 1) * (x - -1))
 
 
 @operator(elementwise=True, numpy=np.arctan)
@@ -182,8 +187,7 @@ def _(dy, x):
 def hypotenuse(x):
     """sqrt(1 + x * x), the hypotenuse over the legs 1 and x; of real x without overflow."""
     k = kernels()
-    one = k.scalar(1, x.dtype)
-    return k.hypot(x, one) if x.dtype.kind != "c" else k.sqrt(k.add(k.square(x), one))
+    return k.hypot(x, k.scalar(1, x.dtype)) if x.dtype.kind != "c" else k.sqrt(k.subtract(k.square(x), k.scalar(-1, x.dtype)))
 
 
 @hypotenuse.backward
@@ -306,7 +310,7 @@ def arccosh(x):
 
 
 @arccosh.backward
-def _(dy, x): return dy / (sqrt(x - 1) * sqrt(x + 1))
+def _(dy, x): return dy / (sqrt(x - 1) * sqrt(x - -1))  # x + 1 would lose the sign of an imaginary part of 0
 
 
 @operator(elementwise=True, numpy=np.arctanh)

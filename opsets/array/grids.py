@@ -48,7 +48,7 @@ def logspace(start, stop, num=50, endpoint=True, base=10.0, dtype=None, axis=0):
 
 @numpy_function(np.geomspace)
 def geomspace(start, stop, num=50, endpoint=True, dtype=None, axis=0):
-    """num numbers from start to stop, each the one before times a factor: real ones of one sign.  See linspace.
+    """num numbers from start to stop, each the one before times a factor: of one sign, or on a spiral around 0.  See linspace.
 
     Raises ValueError if one of the ends is 0.  float32 gives float64, as in NumPy.
     """
@@ -67,9 +67,7 @@ def geomspace(start, stop, num=50, endpoint=True, dtype=None, axis=0):
 
 def in_one_float_dtype(*ends):
     """The ends of a grid in the dtype of them all; Python numbers are weak, and integers become floats."""
-    dtype = np.result_type(*(x if type(x) in (int, float) else dtype_of(x) for x in ends), 1.0)
-    if dtype.kind == "c":
-        raise TypeError(f"the ends of a grid must be real, not {dtype}")
+    dtype = np.result_type(*(x if type(x) in (int, float, complex) else dtype_of(x) for x in ends), 1.0)
     return [astype(x, dtype) for x in ends]
 
 

@@ -39,6 +39,8 @@ def histogram_bin_edges(x, bins=10, range=None, weights=None):
 
 def edges_of(name: str, x, bins, range, weights=None):
     """The edges without and with derivatives; if there are none, one stands for them in the former, behind which is no bin."""
+    if dtype_of(x).kind == "c":
+        raise TypeError(f"{name}: x must be real, not {dtype_of(x)}")
     if weights is not None and isinstance(bins, str):
         raise TypeError(f"{name}: the rule bins={bins!r} doesn't heed weights: say how many bins there are to be")
     ends = None if range is None else tuple(range)

@@ -1,6 +1,6 @@
 """Arrays put together, taken apart and moved: concatenate stack block split flip rot90 roll repeat.
 
-Two operators, `join` and `pad_with`; all others are compositions of these and of indexing.
+Three operators, `join`, `pad_with` and `rolled`; all others are compositions of these and of indexing.
 """
 
 from __future__ import annotations
@@ -227,7 +227,18 @@ def roll(x, shift, axis=None):
     if axis is None:
         return reshape(roll(ravel(x), shift, 0), shape)
     for by, i in np.broadcast(shift, axis):
-        i = normalize_axis_index(i, len(shape))
-        if cut := -int(by) % max(shape[i], 1):
-            x = join(getitem(x, along(i, len(shape), slice(cut, None))), getitem(x, along(i, len(shape), slice(cut))), axis=i)
+        i = normalize_axis_index(i, len(shape)) - len(shape)
+        if by := int(by) % max(shape[i], 1):
+            x = rolled(x, by, i)
     return x
+
+
+@operator
+def rolled(x, by=1, axis=-1):
+    """roll along one axis, by less than its length."""
+    k, n = kernels(), len(x.shape)
+    return k.concatenate([k.getitem(x, along(axis, n, part)) for part in (slice(-by, None), slice(-by))], axis)
+
+
+@rolled.backward
+def _(dy, by, axis): return rolled(dy, -by, axis)

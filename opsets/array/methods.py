@@ -11,6 +11,7 @@ from autotape.tensor import Tensor
 
 from . import (
     arithmetic,
+    complex_numbers,
     creation,
     cumulative,
     diagonals,
@@ -224,8 +225,8 @@ METHODS: dict[str, Any] = {
     "choose": choose,
     "clip": clip,
     "compress": compress,
-    "conj": parts.conj,
-    "conjugate": parts.conj,
+    "conj": parts.fresh_conj,
+    "conjugate": parts.fresh_conj,
     "copy": copy,
     "cumprod": running(np.cumprod, cumulative.cumprod),
     "cumsum": running(np.cumsum, cumulative.cumsum),
@@ -257,8 +258,8 @@ METHODS: dict[str, Any] = {
 PROPERTIES: dict[str, Any] = {
     "T": shapes.transpose,
     "mT": shapes.matrix_transpose,
-    "real": parts.real,
-    "imag": parts.imag,
+    "real": complex_numbers.real,
+    "imag": complex_numbers.imag,
     "at": updates.At,
 }
 

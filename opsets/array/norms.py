@@ -13,12 +13,14 @@ from numpy.linalg import LinAlgError
 
 from .arithmetic import absolute, divide, multiply, where
 from .creation import astype
-from .factorizations import machine_precision, svd, svdvals
+from .determinants import slogdet
+from .factorizations import svd, svdvals
 from .indexing import getitem
 from .logic import equal, greater, isinf, isnan, logical_and, logical_not, not_equal
-from .reductions import any, count, max, min, refuse_complex, root_sum_power, root_sum_square, sum
+from .matrices import check_matrices, check_square, machine_precision
+from .reductions import any, count, max, min, root_sum_power, root_sum_square, sum
 from .shapes import as_array, expand_dims, moveaxis, shape_of, under_name
-from .solving import check_matrices, check_square, inv, slogdet
+from .solving import inv
 
 # ---------------------------------------------------------------- norms
 
@@ -29,9 +31,9 @@ def norm(x, ord=None, axis=None, keepdims=False):
     ord for vectors: None or 2 (Euclidean), 1, inf, -inf, 0, or any other number p for sum(abs(x) ** p) ** (1 / p).
     ord for matrices: None or "fro" (Frobenius), 1, -1, inf, -inf, and of their singular values 2 (the largest), -2 (the smallest)
     and "nuc" (the sum).  The derivative of a norm that is 0, and that of "nuc" in each singular value that is 0, is 0; equal largest
-    or smallest values share it.  Raises TypeError for complex x unless ord is 0, 1, inf or -inf.
+    or smallest values share it.
     """
-    ndim, x = len(shape_of(x)), measurable(x, ord)
+    ndim, x = len(shape_of(x)), measurable(x)
     if ord is None and axis is None:
         return root_sum_square(x, None, keepdims)
     axes = normalize_axis_tuple(range(ndim) if axis is None else axis, ndim)
@@ -45,7 +47,7 @@ def norm(x, ord=None, axis=None, keepdims=False):
 def vector_norm(x, axis=None, keepdims=False, ord=2):
     """norm of the vectors that x's elements make over `axis`: None (all), an int or a tuple of ints."""
     ndim = len(shape_of(x))
-    return norm_of_vectors(measurable(x, ord), ord, normalize_axis_tuple(range(ndim) if axis is None else axis, ndim), keepdims)
+    return norm_of_vectors(measurable(x), ord, normalize_axis_tuple(range(ndim) if axis is None else axis, ndim), keepdims)
 
 
 def matrix_norm(x, keepdims=False, ord="fro"):
@@ -53,14 +55,10 @@ def matrix_norm(x, keepdims=False, ord="fro"):
     return norm(x, ord, (-2, -1), keepdims)
 
 
-def measurable(x, ord):
+def measurable(x):
     """x in a dtype that has norms."""
     x = as_array(x)
-    if x.dtype.kind in "biu":
-        x = astype(x, np.float64)
-    if ord not in (0, 1, math.inf, -math.inf):
-        refuse_complex("norm", x)
-    return x
+    return astype(x, np.float64) if x.dtype.kind in "biu" else x
 
 
 def norm_of_vectors(x, ord, axes, keepdims):

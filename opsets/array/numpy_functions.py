@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+import math
 
 import numpy as np
 from numpy.lib.array_utils import normalize_axis_index, normalize_axis_tuple
@@ -178,15 +179,42 @@ def judging(f, nothing):
     return taking(f, adapted, "where")
 
 
-def corrected(f):
-    """A variance or the like with correction=, another name of ddof=."""
+def extreme(f, join, lowest):
+    """max or min with initial=, another element, and where=, without which the others are `lowest`, beaten by all."""
 
-    def adapted(x, *args, correction=None, ddof=0, **options):
+    def adapted(x, axis=None, keepdims=False, where=True, initial=None):
+        if initial is None:
+            if where is not True:
+                raise ValueError(f"{f.__name__}: where= may leave nothing to choose from, so it needs initial=")
+            return f(x, axis, keepdims)
+        initial = creation.astype(initial, x.dtype)
+        x = x if where is True else but_where(where, x, lowest(x.dtype))
+        some = reductions.count(x.shape, axis) if x.shape else 1
+        return join(f(x, axis, keepdims) if some else creation.full_like(reductions.sum(x, axis, keepdims), initial), initial)
+
+    return taking(f, adapted, "where", "initial")
+
+
+def limit(sign: int):
+    """The number of a dtype that all others are above, or with -1 below."""
+    def of(dtype):
+        if dtype.kind in "fc":
+            return -sign * math.inf
+        return (sign < 0) if dtype.kind == "b" else getattr(np.iinfo(dtype), "min" if sign > 0 else "max")
+
+    return of
+
+
+def spreading(f, about):
+    """A variance or the like with correction=, another name of ddof=, and mean=, which `about` takes."""
+
+    def adapted(x, *args, correction=None, ddof=0, mean=None, **options):
         if correction is not None and ddof != 0:
             raise ValueError(f"{f.__name__}: ddof and correction are the same, so one of them must be left out")
-        return f(x, *args, ddof=ddof if correction is None else correction, **options)
+        ddof = ddof if correction is None else correction
+        return f(x, *args, ddof=ddof, **options) if mean is None else about(x, mean, *args, ddof=ddof, **options)
 
-    return taking(f, adapted, "correction")
+    return taking(f, adapted, "correction", "mean")
 
 
 SUMS = {
@@ -196,16 +224,18 @@ SUMS = {
     np.nancumprod: summaries.nancumprod,
     np.nancumsum: summaries.nancumsum,
     np.nanmean: summaries.nanmean,
-    np.nanstd: corrected(summaries.nanstd),
-    np.nanvar: corrected(summaries.nanvar),
-    np.std: corrected(reductions.std),
+    np.nanstd: spreading(summaries.nanstd, summaries.nanstd_about),
+    np.nanvar: spreading(summaries.nanvar, summaries.nanvar_about),
+    np.std: spreading(reductions.std, reductions.std_about),
     np.trace: diagonals.trace,
-    np.var: corrected(reductions.var),
+    np.var: spreading(reductions.var, reductions.var_about),
     **{getattr(np, f.__name__): f for f in (cumulative.cumulative_sum, cumulative.cumulative_prod) if hasattr(np, f.__name__)},  # NumPy 2.1
 }
 WHERE = {
     np.all: judging(reductions.all, True),
     np.any: judging(reductions.any, False),
+    np.max: extreme(reductions.max, arithmetic.maximum, limit(1)),
+    np.min: extreme(reductions.min, arithmetic.minimum, limit(-1)),
     np.nanprod: summing(summaries.nanprod, 1, arithmetic.multiply),
     np.nansum: summing(summaries.nansum, 0, arithmetic.add),
     np.prod: summing(reductions.prod, 1, arithmetic.multiply),
@@ -216,8 +246,8 @@ REDUCTIONS = {
     np.logical_and: WHERE[np.all],
     np.logical_or: WHERE[np.any],
     np.logaddexp: reductions.logsumexp,
-    np.maximum: reductions.max,
-    np.minimum: reductions.min,
+    np.maximum: WHERE[np.max],
+    np.minimum: WHERE[np.min],
     np.multiply: WHERE[np.prod],
 }
 for function, f in {**{function: summing(f) for function, f in SUMS.items()}, **WHERE}.items():

@@ -11,24 +11,6 @@ from . import numpy_functions, numpy_tables, numpy_values  # noqa: F401  (refusi
 
 # reason -> names in NumPy's namespace; some are newer or older than the NumPy at hand, which does no harm
 REFUSED = {
-    # ---------------------------------------------------------------- not there yet
-    "Fourier transforms are not there yet, they come in a later version; for the value alone pass t.numpy()": """
-        fft.fft fft.fft2 fft.fftn fft.fftshift fft.hfft fft.ifft fft.ifft2 fft.ifftn fft.ifftshift fft.ihfft
-        fft.irfft fft.irfft2 fft.irfftn fft.rfft fft.rfft2 fft.rfftn
-    """,
-    "its result is complex, which comes in a later version; for symmetric matrices there are np.linalg.eigh and eigvalsh": """
-        linalg.eig linalg.eigvals
-    """,
-    "least squares are not there yet; np.linalg.pinv(a) @ b is the solution, np.linalg.solve(a.T @ a, a.T @ b) for a of full rank": """
-        linalg.lstsq
-    """,
-    "its result may be complex, which comes in a later version; NumPy's own function of that name gives NaN outside its domain": """
-        lib.scimath.arccos lib.scimath.arcsin lib.scimath.arctanh lib.scimath.log lib.scimath.log10 lib.scimath.log2 lib.scimath.logn
-        lib.scimath.power lib.scimath.sqrt
-    """,
-    "it takes complex numbers alone; np.real and np.imag take real ones as well": "_core.umath.imag _core.umath.real",
-    "its result is complex, which comes in a later version; np.sort sorts real numbers": "sort_complex",
-    "it goes through eigenvalues or least squares, which are not there yet; for the value alone pass t.numpy()": "polyfit roots",
     # ---------------------------------------------------------------- writing
     "a Tensor is not written into an array (np.copyto, np.full, np.full_like): np.broadcast_to(t, shape) repeats it, "
     "x.at[...].set(t) gives x with t in it": "copyto",
@@ -64,6 +46,7 @@ REFUSED = {
         lib.recfunctions.unstructured_to_structured
     """,
     # ---------------------------------------------------------------- said better otherwise
+    "it takes complex numbers alone; np.real and np.imag take real ones as well": "_core.umath.imag _core.umath.real",
     "its functions are run on parts of x: np.where(mask, f(x), g(x)) or np.select([mask, ...], [f(x), ...])": "piecewise",
     "it is for sets: np.unique(np.concatenate([t, u])) is the union": "union1d",
     "it is for sets: t[np.isin(t, u)] are the elements of t that are in u": "intersect1d",

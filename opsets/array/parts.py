@@ -8,11 +8,13 @@ from __future__ import annotations
 import numpy as np
 
 from autotape import kernels, operator
-from autotape.numpy_protocol import ZERO, numpy_function
+from autotape.numpy_protocol import numpy_function
+from autotape.tensor import asarray
 from autotape.transforms import stop_gradient
 
 from .arithmetic import arctan2, copied, copysign, fmod, negative, trunc, where
-from .creation import astype, zeros_like
+from .complex_numbers import conj, imag, real
+from .creation import astype
 from .logic import BOOL, isinf
 from .shapes import as_array, dtype_of
 
@@ -74,48 +76,34 @@ def spacing(x):
     return kernels().spacing(x)
 
 
-# ---------------------------------------------------------------- of complex numbers, which here are real
-
-
-@numpy_function(np.real)
-def real(val):
-    """The real part of real numbers: these.  Complex ones raise TypeError."""
-    return only_real("real", val)
-
-
-@numpy_function(np.real_if_close)
-def real_if_close(a, tol=100):
-    """Real numbers as they are.  Complex ones raise TypeError."""
-    return only_real("real_if_close", a)
-
-
-@numpy_function(np.imag, kind=ZERO)
-def imag(val):
-    """The imaginary part of real numbers: zeros.  Complex ones raise TypeError."""
-    return zeros_like(only_real("imag", val))
+# ---------------------------------------------------------------- of complex numbers
 
 
 @numpy_function(np.conjugate)
 def conjugate(x):
-    """The conjugate of real numbers: a copy, of booleans in int8.  Complex ones raise TypeError."""
-    x = conj(x)
+    """The conjugate: of real numbers a copy, of booleans in int8."""
+    x = fresh_conj(x)
     return astype(x, np.int8) if x.dtype == BOOL else x
 
 
-def conj(x):
-    """x.conj(): conjugate, which leaves booleans as they are."""
-    return copied(only_real("conjugate", x))
+def fresh_conj(x):
+    """x.conj(): the conjugate, a copy of what is real, booleans too."""
+    return conj(x) if dtype_of(x).kind == "c" else copied(x)
 
 
-@numpy_function(np.angle, kind=ZERO)
+@numpy_function(np.angle)
 def angle(z, deg=False):
-    """The angle of real numbers in the complex plane: 0, or pi (in degrees 180) for negative ones.  Complex ones raise TypeError."""
-    radians = arctan2(0, stop_gradient(only_real("angle", z)))
+    """The angle of z in the complex plane, from -pi to pi or in degrees.  Its derivative at 0 is 0, and that in real z is 0."""
+    z = as_array(z)
+    radians = arctan2(imag(z), real(z)) if z.dtype.kind == "c" else arctan2(0, stop_gradient(z))
     return radians * (180 / np.pi) if deg else radians
 
 
-def only_real(name: str, x):
-    x = as_array(x)
-    if x.dtype.kind == "c":
-        raise TypeError(f"{name}: x must be real, not {x.dtype}")
-    return x
+@numpy_function(np.real_if_close)
+def real_if_close(a, tol=100):
+    """The real part if all imaginary parts are below tol, or for tol > 1 below tol times the machine epsilon, else a as it is."""
+    a = as_array(a)
+    if a.dtype.kind != "c":
+        return a
+    tol = tol * np.finfo(a.dtype).eps if tol > 1 else tol
+    return real(a) if (abs(asarray(stop_gradient(imag(a))).numpy()) < tol).all() else a

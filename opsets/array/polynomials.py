@@ -1,4 +1,4 @@
-"""Polynomials by their coefficients: NumPy's polyval polyadd polysub polymul polydiv polyder polyint poly, polyval2d polygrid2d.
+"""Polynomials by their coefficients: NumPy's polyval polyadd polysub polymul polydiv polyder polyint, polyval2d polygrid2d.
 
 All are compositions.  The coefficients are 1-d, that of the highest power first, but for polyval2d and polygrid2d.
 """
@@ -17,8 +17,8 @@ from .creation import astype, zeros_like
 from .indexing import getitem, index_add
 from .joining import concatenate, pad_with, stack
 from .logic import equal, isclose
-from .reductions import HALF, sum
-from .shapes import atleast_1d, dtype_of, ravel, reshape, shape_of
+from .reductions import sum
+from .shapes import atleast_1d, ravel, reshape, shape_of
 from .signals import convolve
 
 # ---------------------------------------------------------------- values
@@ -145,18 +145,3 @@ def whole(name: str, m):
     if (m := index(m)) < 0:
         raise ValueError(f"{name}: m must not be negative, but is {m}")
     return m
-
-
-@numpy_function(np.poly)
-def poly(seq_of_zeros):
-    """The polynomial with these zeros, 1-d, that begins with 1.  Matrices, whose eigenvalues NumPy takes, raise ValueError."""
-    zeros = atleast_1d(seq_of_zeros)
-    if len(shape_of(zeros)) != 1:
-        raise ValueError(f"poly: the zeros {shape_of(zeros)} must be 1-d")
-    if shape_of(zeros) == (0,):
-        return 1.0
-    zeros = astype(zeros, np.float64) if dtype_of(zeros).kind in "biu" or dtype_of(zeros) == HALF else zeros  # as NumPy has it
-    p = np.ones(1, zeros.dtype)
-    for zero in each(zeros):
-        p = subtract(pad_with(p, ((0, 1),)), multiply(zero, pad_with(p, ((1, 0),))))
-    return p

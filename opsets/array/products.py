@@ -11,6 +11,7 @@ from operator import index
 import numpy as np
 
 from .arithmetic import add, multiply, subtract
+from .complex_numbers import conj
 from .creation import zeros_like
 from .indexing import getitem
 from .joining import stack
@@ -47,13 +48,13 @@ def cross(a, b, axisa=-1, axisb=-1, axisc=-1, axis=None):
 
 
 def vdot(a, b):
-    """The product of two real arrays of as many elements as vectors."""
-    return under_name("vdot", matmul, ravel(unconjugated("vdot", a)), ravel(b))
+    """The product of two arrays of as many elements as vectors, a conjugated."""
+    return under_name("vdot", matmul, ravel(conj(a)), ravel(b))
 
 
 def vecdot(a, b, axis=-1):
-    """The products of real vectors along `axis` of both; the other axes broadcast."""
-    a, b = moveaxis(unconjugated("vecdot", a), axis, -1), moveaxis(b, axis, -1)
+    """The products of vectors along `axis` of both, those of a conjugated; the other axes broadcast."""
+    a, b = moveaxis(conj(a), axis, -1), moveaxis(b, axis, -1)
     return getitem(under_name("vecdot", matmul, expand_dims(a, -2), expand_dims(b, -1)), (..., 0, 0))
 
 
@@ -64,21 +65,14 @@ def matvec(a, b):
 
 
 def vecmat(a, b):
-    """a @ b for the real vectors on a's last axis and the matrices on the last two of b; the others broadcast."""
-    needs_axes("vecmat", b, unconjugated("vecmat", a))
-    return getitem(under_name("vecmat", matmul, expand_dims(a, -2), b), (..., 0, slice(None)))
+    """a @ b for the vectors on a's last axis, conjugated, and the matrices on the last two of b; the others broadcast."""
+    needs_axes("vecmat", b, a)
+    return getitem(under_name("vecmat", matmul, expand_dims(conj(a), -2), b), (..., 0, slice(None)))
 
 
 def needs_axes(name: str, matrix, vector) -> None:
     if len(shape_of(matrix)) < 2 or len(shape_of(vector)) < 1:
         raise ValueError(f"{name}: the matrix {shape_of(matrix)} must have two axes or more and the vector {shape_of(vector)} one")
-
-
-def unconjugated(name: str, x):
-    """x.  Raises TypeError if it is complex, since NumPy conjugates it."""
-    if getattr(x, "dtype", np.dtype(float)).kind == "c":
-        raise TypeError(f"{name}: the first array must be real, not {x.dtype}: NumPy takes its conjugate")
-    return x
 
 
 # ---------------------------------------------------------------- of many matrices

@@ -17,13 +17,16 @@ from autotape.tensor import asarray
 
 from .arithmetic import ceil, divide, floor, floor_divide, maximum, minimum, round, subtract, where
 from .creation import astype
+from .cumulative import cumsum
 from .indexing import getitem, take_along_axis
 from .joining import concatenate, pad_with
 from .logic import isfinite, isnan, logical_and, logical_not
 from .reductions import all, mean, sum
-from .shapes import dtype_of, moveaxis, reshape, shape_of, transpose
-from .sorting import sort
-from .summaries import has_nan
+from .shapes import broadcast_to, dtype_of, expand_dims, moveaxis, reshape, shape_of, transpose
+from .sorting import argsort, sort
+from .summaries import fitted, has_nan
+
+TINY = float(np.finfo(np.float64).tiny)
 
 # ---------------------------------------------------------------- medians
 
@@ -49,46 +52,67 @@ def nanmedian(x, axis=None, keepdims=False):
 # ---------------------------------------------------------------- quantiles
 
 
-def quantile(x, q, axis=None, method="linear", keepdims=False):
+def quantile(x, q, axis=None, method="linear", keepdims=False, weights=None):
     """What the share q, from 0 to 1, of x's elements over `axis` is not larger than: at place q * (n - 1) of the sorted elements.
 
     Between places it is interpolated: linearly, or by another of numpy.quantile's methods.  q may have any shape, whose axes come
     first in the result.  NaN if one element is NaN.  q has a derivative, too, where the method is continuous: that to the right.
     A Python number q is weak, and integers q, for which there is nothing to interpolate linearly, leave x's dtype.
-    Raises TypeError unless x is real, ValueError for other q and methods, IndexError for no elements.
+    `weights`, of x's shape or with the lengths of the axes, say how much each element counts, for the method "inverted_cdf" alone; they
+    have the derivative 0.  Raises TypeError unless x is real, ValueError for other q, methods and weights, IndexError for no elements.
     """
-    return ordered("quantile", x, q, 1, axis, method, keepdims)
+    return ordered("quantile", x, q, 1, axis, method, keepdims, weights)
 
 
-def percentile(x, q, axis=None, method="linear", keepdims=False):
+def percentile(x, q, axis=None, method="linear", keepdims=False, weights=None):
     """The quantile for q in percent, from 0 to 100."""
-    return ordered("percentile", x, q, 100, axis, method, keepdims)
+    return ordered("percentile", x, q, 100, axis, method, keepdims, weights)
 
 
-def nanquantile(x, q, axis=None, method="linear", keepdims=False):
+def nanquantile(x, q, axis=None, method="linear", keepdims=False, weights=None):
     """The quantile over `axis` of what is not NaN; NaN where nothing is."""
-    return ordered("nanquantile", x, q, 1, axis, method, keepdims, without_nan=True)
+    return ordered("nanquantile", x, q, 1, axis, method, keepdims, weights, without_nan=True)
 
 
-def nanpercentile(x, q, axis=None, method="linear", keepdims=False):
+def nanpercentile(x, q, axis=None, method="linear", keepdims=False, weights=None):
     """The quantile over `axis` of what is not NaN, for q in percent, from 0 to 100; NaN where nothing is."""
-    return ordered("nanpercentile", x, q, 100, axis, method, keepdims, without_nan=True)
+    return ordered("nanpercentile", x, q, 100, axis, method, keepdims, weights, without_nan=True)
 
 
-def ordered(name, x, q, whole, axis, method, keepdims, without_nan=False):
+def ordered(name, x, q, whole, axis, method, keepdims, weights, without_nan=False):
     """The quantiles for the shares q / whole."""
     if dtype_of(x).kind == "c":
         raise TypeError(f"{name}: x must be of real numbers, not {dtype_of(x)}")
     y = rows(x, axis)
     if shape_of(y)[-1] == 0 and not without_nan:
         raise IndexError(f"{name}: x {shape_of(x)} has no elements over axis {axis}")
-    y = sort(or_nan(y))
-    n = astype(numbers_in(y), float_of(q)) if without_nan else shape_of(y)[-1]  # places are found in q's dtype, as NumPy has it
-    method = "lower" if method == "linear" and whole == 1 and dtype_of(q).kind in "biu" else method
-    found = between(y, n, shares(name, q, whole), method, common_dtype(x, q))
+    if weights is None or shape_of(y)[-1] == 0:
+        y = sort(or_nan(y))
+        n = astype(numbers_in(y), float_of(q)) if without_nan else shape_of(y)[-1]  # places are found in q's dtype, as NumPy has it
+        method = "lower" if method == "linear" and whole == 1 and dtype_of(q).kind in "biu" else method
+        found = between(y, n, shares(name, q, whole), method, common_dtype(x, q))
+    else:
+        w = broadcast_to(fitted(name, weights, shape_of(x), axis), shape_of(x))
+        y, found = weighed(name, y, shares(name, q, whole), method, rows(w, axis))
     if has_nan(y):
-        found = where(n > 0 if without_nan else logical_not(isnan(getitem(y, (..., slice(-1, None))))), found, math.nan)
+        decides = getitem(y, (..., slice(1) if without_nan else slice(-1, None)))  # NaN is sorted last
+        found = where(isnan(decides), math.nan, found)
     return in_place_of(reshape(moveaxis(found, -1, 0), shape_of(q) + shape_of(y)[:-1]), x, axis, keepdims)
+
+
+def weighed(name, y, q, method, weights):
+    """Rows y sorted, and of each the first element up to which the share q of all weights has come; NaN has none."""
+    if method != "inverted_cdf":
+        raise ValueError(f"{name}: weights go with the method 'inverted_cdf' alone, not with {method!r}")
+    order = argsort(y)
+    y, w = take_along_axis(y, order, -1), astype(take_along_axis(weights, order, -1), np.float64)
+    total = sum(w, -1, True)
+    if not asarray(all(logical_and(w >= 0, logical_and(total > 0, isfinite(total))))):
+        raise ValueError(f"{name}: the weights must be finite numbers from 0 on, and not all 0")
+    run = cumsum(where(isnan(y), 0, w), -1)
+    share = astype(divide(run, maximum(getitem(run, (..., slice(-1, None))), TINY)), float_of(q))
+    before = expand_dims(where(run == 0, -1, share), -2) < expand_dims(q, -1)  # what weighs nothing is before all else
+    return y, at(y, minimum(sum(before, -1), shape_of(y)[-1] - 1))
 
 
 def shares(name, q, whole):

@@ -14,7 +14,8 @@ from numpy.lib.array_utils import normalize_axis_tuple
 from autotape import kernels, operator
 from autotape.transforms import stop_gradient
 
-from .arithmetic import absolute, sign, subtract, where
+from .arithmetic import absolute, divide, sign, subtract, where
+from .complex_numbers import conj, squared
 from .creation import astype, ones_like
 from .functions import exp, log
 from .indexing import getitem
@@ -60,6 +61,12 @@ def wide(x):
 def narrow(y, dtype):
     """What a forward made of `wide` x, in float16 if that was x's dtype."""
     return kernels().astype(y, dtype) if dtype == HALF else y
+
+
+def squares(x):
+    """abs(x) ** 2 in a forward."""
+    k = kernels()
+    return k.square(x) if x.dtype.kind != "c" else k.add(k.square(k.real(x)), k.square(k.imag(x)))
 
 
 def refuse_complex(name: str, x) -> None:
@@ -110,20 +117,19 @@ def logsumexp(x, axis=None, keepdims=False):
 
 @operator
 def var(x, axis=None, ddof=0, keepdims=False):
-    """The variance of real x: the squared distance from the mean, summed over `axis` and divided by count - ddof."""
-    refuse_complex("var", x)
+    """The variance: abs(x - mean) ** 2, summed over `axis` and divided by count - ddof; real of complex x."""
     k, n, dtype = kernels(), count(x.shape, axis), x.dtype
     x = wide(x)
     total = k.sum(x, axis, True)
     mean = k.divide(total, k.scalar(n, total.dtype))
-    total = k.sum(k.square(k.subtract(x, mean)), axis, keepdims)
+    total = k.sum(squares(k.subtract(x, mean)), axis, keepdims)
     return narrow(k.divide(total, k.scalar(freedom(n, ddof), total.dtype)), dtype)
 
 
 @var.backward
 def _(dy, x, axis, ddof, keepdims):
     n = freedom(count(x.shape, axis), ddof)
-    return kept(dy, x.shape, axis, keepdims) * (2 / n if n else math.inf) * (x - mean(x, axis, True))
+    return kept(dy, x.shape, axis, keepdims) * (2 / n if n else math.inf) * conj(x - mean(x, axis, True))
 
 
 def freedom(n: int, ddof) -> float:
@@ -131,33 +137,41 @@ def freedom(n: int, ddof) -> float:
     return float(n - ddof) if n > ddof else 0.0
 
 
+def var_about(x, mean, axis=None, ddof=0, keepdims=False):
+    """var, about a mean that is given with the axes kept and has a derivative of its own."""
+    return divide(sum(squared(subtract(x, mean)), axis, keepdims), freedom(count(shape_of(x), axis), ddof))
+
+
 def std(x, axis=None, ddof=0, keepdims=False):
-    """The standard deviation of real x, sqrt(var).  Where all elements are equal its derivative is 0."""
-    refuse_complex("std", x)
-    divisor = freedom(count(shape_of(x), axis), ddof)
-    return root_sum_square(subtract(x, mean(x, axis, True)), axis, keepdims, divisor)
+    """The standard deviation, sqrt(var).  Where all elements are equal its derivative is 0."""
+    return std_about(x, mean(x, axis, True), axis, ddof, keepdims)
+
+
+def std_about(x, mean, axis=None, ddof=0, keepdims=False):
+    """std, about a mean that is given with the axes kept and has a derivative of its own."""
+    return root_sum_square(subtract(x, mean), axis, keepdims, freedom(count(shape_of(x), axis), ddof))
 
 
 @operator
 def root_sum_square(x, axis=None, keepdims=False, divisor=1.0):
-    """sqrt of the sum of squares over `axis` divided by a number: the Euclidean norm for 1.  Where it is 0 its derivative is 0."""
+    """sqrt of the sum of abs(x) ** 2 over `axis` divided by a number: the Euclidean norm for 1.  Where it is 0 its derivative is 0."""
     k = kernels()
-    total = k.sum(k.square(wide(x)), axis, keepdims)
+    total = k.sum(squares(wide(x)), axis, keepdims)
     return narrow(k.sqrt(total if divisor == 1 else k.divide(total, k.scalar(divisor, total.dtype))), x.dtype)
 
 
 @root_sum_square.backward
 def _(dy, x, y, axis, keepdims, divisor):
     share = 1 / divisor if divisor else math.inf
-    return x * kept(dy * share / where(y == 0, math.inf, y), x.shape, axis, keepdims)
+    return conj(x) * kept(dy * share / where(y == 0, math.inf, y), x.shape, axis, keepdims)
 
 
 @operator
 def root_sum_power(x, p=3.0, axis=None, keepdims=False):
     """The p-norm over `axis`, sum(abs(x) ** p) ** (1 / p).  Where it is 0, and in the elements of x that are 0, its derivative is 0."""
     k, dtype = kernels(), x.dtype
-    x = wide(x)
-    total = k.sum(k.power(k.absolute(x), k.scalar(p, x.dtype)), axis, keepdims)
+    size = k.absolute(wide(x))
+    total = k.sum(k.power(size, k.scalar(p, size.dtype)), axis, keepdims)
     return narrow(k.power(total, k.scalar(1 / p, total.dtype)), dtype)
 
 
@@ -165,7 +179,7 @@ def root_sum_power(x, p=3.0, axis=None, keepdims=False):
 def _(dy, x, y, p, axis, keepdims):
     dy = where(y == 0, 0, dy)  # of negative p the norm is 0 where any element is
     dy, y = kept(dy, x.shape, axis, keepdims), kept(where(y == 0, 1, y), x.shape, axis, keepdims)
-    return dy * sign(x) * (where(x == 0, 1, absolute(x)) / y) ** (p - 1)
+    return dy * conj(sign(x)) * (where(x == 0, 1, absolute(x)) / y) ** (p - 1)
 
 
 # ---------------------------------------------------------------- product

@@ -15,6 +15,7 @@ from autotape.transforms import stop_gradient
 
 from .arithmetic import absolute, add, maximum, minimum, remainder, where
 from .choosing import untracked
+from .complex_numbers import conj
 from .creation import astype
 from .cumulative import cumsum
 from .differences import diff
@@ -40,10 +41,9 @@ def convolve(a, v, mode="full"):
 
 @numpy_function(np.correlate)
 def correlate(a, v, mode="valid"):
-    """The correlation of two real 1-d arrays: the sums of a[i + k] * v[i].  The modes are those of convolve."""
+    """The correlation of two 1-d arrays: the sums of a[i + k] * conj(v[i]).  The modes are those of convolve."""
     a, v = signals("correlate", mode, a, v)
-    if wrong := [x.dtype for x in (a, v) if x.dtype.kind == "c"]:
-        raise TypeError(f"correlate: the arrays must be real, not {wrong[0]}: of complex ones v is meant to be conjugated")
+    v = conj(v)
     return of_mode(a, flip(v), mode) if a.shape >= v.shape else flip(of_mode(v, flip(a), mode))
 
 
@@ -81,13 +81,14 @@ def _(dy, a, full): return convolution(dy, flip(a), False) if full else convolut
 
 @numpy_function(np.interp)
 def interp(x, xp, fp, left=None, right=None, period=None):
-    """The value at x of the line through the points (xp, fp), 1-d with xp increasing, in float64.
+    """The value at x of the line through the points (xp, fp), 1-d with xp increasing, in float64, or complex128 for complex fp.
 
     Before the first point it is `left`, by default fp[0], and after the last one `right`, by default fp[-1].  With a `period` both
     are ignored, x and xp count round, and xp may be in any order.  The derivative in x is at a point that of the piece to its
     right, and at the last point that of the last piece.  Values of fp must be finite.
     """
-    x, xp, fp = (in_float64(v) for v in (x, xp, fp))
+    x, xp = in_float64(x), in_float64(xp)
+    fp = astype(fp, np.result_type(dtype_of(fp), np.float64))
     if len(xp.shape) != 1 or xp.shape != fp.shape or xp.shape == (0,):
         raise ValueError(f"interp: xp {xp.shape} and fp {fp.shape} must be 1-d, of one length and not empty")
     if period is not None:
@@ -106,7 +107,7 @@ def interp(x, xp, fp, left=None, right=None, period=None):
 
 def in_float64(x):
     if dtype_of(x).kind == "c":
-        raise TypeError(f"interp: the points must be real, not {dtype_of(x)}")
+        raise TypeError(f"interp: x and xp must be real, not {dtype_of(x)}")
     return astype(x, np.float64)
 
 

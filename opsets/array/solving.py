@@ -1,7 +1,6 @@
-"""Linear systems: inv solve slogdet, tensorsolve tensorinv.
+"""Linear systems: inv solve, tensorsolve tensorinv.
 
-Matrices are on the last two axes, the others are a stack of them.  They are float32 or float64; integers count as float64.
-What is no stack of square matrices, and a matrix that is singular, raise numpy.linalg.LinAlgError, which is a ValueError.
+A matrix that is singular raises numpy.linalg.LinAlgError, which is a ValueError.
 """
 
 from __future__ import annotations
@@ -13,34 +12,9 @@ from numpy.linalg import LinAlgError
 
 from autotape import kernels, operator
 
-from .creation import zeros_like
 from .indexing import getitem
-from .shapes import broadcast_to, dtype_of, expand_dims, moveaxis, ravel, reshape, shape_of, swapaxes, under_name
-
-SlogdetResult = type(np.linalg.slogdet(np.eye(1)))
-
-# ---------------------------------------------------------------- what functions of matrices take
-
-
-def check_matrices(name: str, a) -> None:
-    """Raise LinAlgError if a has fewer than two axes, TypeError if there is no linear algebra for its dtype."""
-    if len(shape_of(a)) < 2:
-        raise LinAlgError(f"{name}: a {shape_of(a)} must have two axes or more")
-    check_dtype(name, a)
-
-
-def check_square(name: str, a) -> None:
-    """Raise as check_matrices, and LinAlgError for matrices that aren't square."""
-    check_matrices(name, a)
-    if shape_of(a)[-1] != shape_of(a)[-2]:
-        raise LinAlgError(f"{name}: the last two axes of a {shape_of(a)} must have one length")
-
-
-def check_dtype(name: str, a) -> None:
-    dtype = dtype_of(a)
-    if dtype.kind not in "biu" and dtype not in (np.float32, np.float64):
-        raise TypeError(f"{name}: matrices must be real numbers, float32, float64 or integers, not {dtype}")
-
+from .matrices import check_dtype, check_square
+from .shapes import broadcast_to, moveaxis, ravel, reshape, shape_of, swapaxes, under_name
 
 # ---------------------------------------------------------------- inverse and solution
 
@@ -97,32 +71,6 @@ def solve_stack(a, b):
 def _(dy, a, y, needs):
     db = solve(swapaxes(a, -1, -2), dy)
     return -(db @ swapaxes(y, -1, -2)) if needs[0] else None, db
-
-
-# ---------------------------------------------------------------- log of the determinant
-
-
-def slogdet(a):
-    """SlogdetResult(sign, logabsdet) of square matrices: the sign of det(a) and log(abs(det(a))), for singular a 0 and -inf.
-
-    The derivative of sign is 0.  That of logabsdet is inv(a).T; where a is singular there is none, and asking for it raises
-    ValueError.
-    """
-    check_square("slogdet", a)
-    return SlogdetResult(*under_name("slogdet", sign_and_logdet, a))
-
-
-@operator(outputs="sign logdet")
-def sign_and_logdet(a):
-    """slogdet."""
-    return kernels().slogdet(a)
-
-
-@sign_and_logdet.backward
-def _(dsign, dlogdet, a):
-    if dlogdet is None:
-        return expand_dims(zeros_like(dsign), (-2, -1)) * zeros_like(a)
-    return expand_dims(dlogdet, (-2, -1)) * swapaxes(inv(a), -1, -2)
 
 
 # ---------------------------------------------------------------- tensors as matrices

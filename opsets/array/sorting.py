@@ -16,7 +16,7 @@ from numpy.lib.array_utils import normalize_axis_index
 from autotape import kernels, operator
 from autotape.numpy_protocol import ZERO, numpy_function
 
-from .creation import zeros_like
+from .creation import astype, zeros_like
 from .indexing import getitem, scatter_along_axis, take_along_axis
 from .shapes import along_axis, ravel, shape_of
 
@@ -38,6 +38,13 @@ def sort_along(x, axis=-1):
 
 @sort_along.backward
 def _(dy, x, axis): return scatter_along_axis(dy, argsort_along(x, axis), axis, x.shape)
+
+
+@numpy_function(np.sort_complex)
+def sort_complex(a):
+    """a, sorted along its last axis, as complex numbers."""
+    y = sort(a)
+    return y if y.dtype.kind == "c" else astype(y, {"b": "F", "h": "F", "B": "F", "H": "F", "g": "G"}.get(y.dtype.char, "D"))
 
 
 def argsort(x, axis=-1, kind=None, stable=None):

@@ -13,12 +13,29 @@ from numpy.lib.array_utils import normalize_axis_tuple
 from autotape.tensor import asarray
 
 from .arithmetic import divide, multiply, subtract, where
+from .complex_numbers import real, squared
 from .creation import astype, full_like, ones_like
 from .cumulative import cumprod, cumsum
 from .functions import sqrt
 from .logic import equal, greater, isnan, logical_not, not_equal
-from .reductions import HALF, all, any, argmax, argmin, max, mean, min, prod, refuse_complex, root_sum_square, std, sum, var
-from .shapes import as_array, dtype_of, reshape, shape_of, transpose
+from .reductions import (
+    HALF,
+    all,
+    any,
+    argmax,
+    argmin,
+    max,
+    mean,
+    min,
+    prod,
+    root_sum_square,
+    std,
+    std_about,
+    sum,
+    var,
+    var_about,
+)
+from .shapes import dtype_of, reshape, shape_of, transpose
 
 # ---------------------------------------------------------------- plain
 
@@ -42,7 +59,7 @@ def average(x, axis=None, weights=None, returned=False, keepdims=False):
     if weights is None:
         y = mean(x, axis, keepdims)
         return (y, full_like(y, math.prod(shape_of(x)) / math.prod(y.shape))) if returned else y
-    w = fitted(weights, shape_of(x), axis)
+    w = fitted("average", weights, shape_of(x), axis)
     dtype = dtype_of(x)
     dtype = np.result_type(dtype, w.dtype, *([np.float64] if dtype.kind in "biu" else []))
     x, w = astype(x, dtype), astype(w, dtype)
@@ -53,15 +70,15 @@ def average(x, axis=None, weights=None, returned=False, keepdims=False):
     return (y, multiply(total, ones_like(y))) if returned else y
 
 
-def fitted(weights, x_shape, axis):
-    """average's weights in a shape that broadcasts to x's and has the axes in their order."""
+def fitted(name, weights, x_shape, axis):
+    """The weights of an average or quantile in a shape that broadcasts to x's and has the axes in their order."""
     shape, axes = shape_of(weights), None if axis is None else normalize_axis_tuple(axis, len(x_shape))
     if shape == x_shape:
         return reshape(weights, shape)
     if axes is None:
-        raise TypeError(f"average: weights {shape} need an axis, since x has another shape, {x_shape}")
+        raise TypeError(f"{name}: weights {shape} need an axis, since x has another shape, {x_shape}")
     if shape != tuple(x_shape[i] for i in axes):
-        raise ValueError(f"average: weights {shape} must have the lengths of the axes {axes} of x {x_shape}")
+        raise ValueError(f"{name}: weights {shape} must have the lengths of the axes {axes} of x {x_shape}")
     return reshape(transpose(weights, tuple(np.argsort(axes).tolist())), tuple(n if i in axes else 1 for i, n in enumerate(x_shape)))
 
 
@@ -98,30 +115,42 @@ def nanmean(x, axis=None, keepdims=False):
 
 def nanvar(x, axis=None, ddof=0, keepdims=False):
     """The variance over `axis` of what is not NaN; NaN where ddof leaves nothing to divide by."""
-    x = as_array(x)
+    return nanvar_about(x, nanmean(x, axis, True), axis, ddof, keepdims) if has_nan(x) else var(x, axis, ddof, keepdims)
+
+
+def nanvar_about(x, mean, axis=None, ddof=0, keepdims=False):
+    """nanvar, about a mean that is given with the axes kept and has a derivative of its own."""
     if not has_nan(x):
-        return var(x, axis, ddof, keepdims)
-    away, divisor = spread(x, axis, ddof, keepdims)
-    return astype(divide(sum(multiply(away, away), axis, keepdims), divisor), x.dtype)
+        return var_about(x, mean, axis, ddof, keepdims)
+    away, divisor = spread(x, mean, axis, ddof, keepdims)
+    return narrowed(divide(sum(squared(away), axis, keepdims), divisor), x)
 
 
 def nanstd(x, axis=None, ddof=0, keepdims=False):
     """The standard deviation over `axis` of what is not NaN, sqrt(nanvar).  Where all that is left is equal its derivative is 0."""
-    x = as_array(x)
+    return nanstd_about(x, nanmean(x, axis, True), axis, ddof, keepdims) if has_nan(x) else std(x, axis, ddof, keepdims)
+
+
+def nanstd_about(x, mean, axis=None, ddof=0, keepdims=False):
+    """nanstd, about a mean that is given with the axes kept and has a derivative of its own."""
     if not has_nan(x):
-        return std(x, axis, ddof, keepdims)
-    away, divisor = spread(x, axis, ddof, keepdims)
-    return astype(divide(root_sum_square(away, axis, keepdims), sqrt(divisor)), x.dtype)
+        return std_about(x, mean, axis, ddof, keepdims)
+    away, divisor = spread(x, mean, axis, ddof, keepdims)
+    return narrowed(divide(root_sum_square(away, axis, keepdims), sqrt(divisor)), x)
 
 
-def spread(x, axis, ddof, keepdims):
-    """The distances of x's elements from nanmean, 0 for NaN, and by what the sum of their squares is to be divided."""
-    refuse_complex("nanvar", x)
-    x = astype(x, np.float32) if x.dtype == HALF else x
+def spread(x, mean, axis, ddof, keepdims):
+    """The distances of x's elements from the mean, 0 for NaN, and by what the sum of their squares is to be divided."""
+    x = astype(x, np.float32) if dtype_of(x) == HALF else x
     gone = isnan(x)
-    away = where(gone, 0, subtract(x, nanmean(x, axis, True)))
-    n = subtract(astype(sum(logical_not(gone), axis, keepdims), x.dtype), ddof)
+    away = where(gone, 0, subtract(x, mean))
+    n = subtract(astype(sum(logical_not(gone), axis, keepdims), real(away).dtype), ddof)
     return away, where(greater(n, 0), n, math.nan)
+
+
+def narrowed(y, x):
+    """y in the precision of x."""
+    return astype(y, HALF) if dtype_of(x) == HALF else y
 
 
 def nanmax(x, axis=None, keepdims=False):
