@@ -1,0 +1,110 @@
+"""A family of distributions on the line with location and scale, from its standard form.
+
+A subclass says what its shape parameters are called, where its support is, and what density, integrals and entropy are there for z
+inside it; for x, (x - loc) / scale is z.  Parameters are what they are in scipy.stats, by position or name, and broadcast.
+Where one is not allowed the result is NaN.
+"""
+
+from __future__ import annotations
+
+import inspect
+import math
+from typing import Any
+
+import numpy as np
+
+from ...array import absolute, astype, exp, full_like, isnan, log, logical_and, where
+from ...array.shapes import as_array, dtype_of
+
+
+class Family:
+    """logpdf pdf cdf sf logcdf logsf of (x, *shapes, loc=0, scale=1), and entropy of (*shapes, loc=0, scale=1)."""
+
+    shapes = ""  # the names of the parameters before loc and scale, all of them > 0
+    low, high = -math.inf, math.inf  # the support
+    inside = 0.0  # a point of it
+
+    # -- in the standard form, for the subclass to say
+    log_density: Any
+    below: Any  # how much of the distribution lies below z
+    above: Any
+    spread: Any  # the entropy
+
+    def __init__(self) -> None:
+        positional = inspect.Parameter.POSITIONAL_OR_KEYWORD
+        parameters = [inspect.Parameter(name, positional) for name in self.shapes.split()]
+        numbers = [inspect.Parameter(name, positional, default=default) for name, default in (("loc", 0), ("scale", 1))]
+        self._signature = inspect.Signature([*parameters, *numbers])
+
+    def logpdf(self, x, *args, **named):
+        """The logarithm of the density; -inf outside the support."""
+        z, scale, shapes = self._standard(x, args, named)
+        return self._within(z, shapes, lambda z: self.log_density(z, *shapes) - log(scale), -math.inf, -math.inf)
+
+    def pdf(self, x, *args, **named):
+        """The density; 0 at infinity."""
+        z, scale, shapes = self._standard(x, args, named)
+        is_finite = absolute(z) != math.inf
+        density = self._within(where(is_finite, z, self.inside), shapes, lambda z: self.density(z, *shapes), 0, 0)
+        return is_finite * density / scale
+
+    def density(self, z, *shapes):
+        """exp(log_density); for the subclass to say better where a power of 0 is in it."""
+        return exp(self.log_density(z, *shapes))
+
+    def cdf(self, x, *args, **named):
+        """How much of the distribution lies below x."""
+        z, _, shapes = self._standard(x, args, named)
+        return self._within(z, shapes, lambda z: self.below(z, *shapes), 0, 1)
+
+    def sf(self, x, *args, **named):
+        """How much of the distribution lies above x."""
+        z, _, shapes = self._standard(x, args, named)
+        return self._within(z, shapes, lambda z: self.above(z, *shapes), 1, 0)
+
+    def logcdf(self, x, *args, **named):
+        """log(cdf)."""
+        return log(self.cdf(x, *args, **named))
+
+    def logsf(self, x, *args, **named):
+        """log(sf)."""
+        return log(self.sf(x, *args, **named))
+
+    def entropy(self, *args, **named):
+        """Minus the mean of logpdf."""
+        *shapes, _, scale = self._parameters(args, named)
+        scale, *shapes = floats(allowed(scale), *map(allowed, shapes))
+        return self.spread(*shapes) + log(scale)
+
+    def _parameters(self, args, named):
+        bound = self._signature.bind(*args, **named)
+        bound.apply_defaults()
+        return bound.args
+
+    def _standard(self, x, args, named):
+        """z, scale and the shapes, NaN where they are not allowed."""
+        *shapes, loc, scale = self._parameters(args, named)
+        x, loc, scale, *shapes = floats(x, loc, allowed(scale), *map(allowed, shapes))
+        return (x - loc) / scale, scale, shapes
+
+    def _within(self, z, shapes, f, before, after):
+        """f(z) inside the support, else `before` or `after` it; NaN where z or a shape is."""
+        is_inside = logical_and(self.low <= z, z <= self.high)
+        y = f(where(is_inside, z, self.inside))
+        outside = where(z < self.low, full_like(z, before), after)
+        known = z + sum(shapes)
+        return where(is_inside, y, where(isnan(known), known, outside))
+
+
+def allowed(parameter):
+    """A parameter, NaN where it is not above 0."""
+    if type(parameter) in (int, float):
+        return parameter if parameter > 0 else math.nan
+    parameter = as_array(parameter)
+    return where(parameter > 0, parameter, math.nan)
+
+
+def floats(*xs):
+    """The xs in one dtype, that of floats; Python numbers take that of the others."""
+    dtype = np.result_type(*(dtype_of(x) for x in xs if type(x) not in (bool, int, float)), 0.0)
+    return [astype(x, dtype) for x in xs]
