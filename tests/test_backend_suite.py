@@ -7,6 +7,7 @@ import pytest
 
 from autotape import backend
 from autotape.backends.numpy_backend import NumpyKernels
+from autotape.backends.pycuda_backend.absent import ABSENT
 from autotape.testing.backend_suite import Call, check_kernel, kernel_calls
 from autotape.testing.strict import CONTRACT
 
@@ -28,7 +29,17 @@ def test_a_kernel_gives_what_numpys_gives(name, call):
         pytest.skip(why)
     if type(backend.load(name)) is NumpyKernels and name != "numpy":
         pytest.fail("no backend of its own")
+    if name == "pycuda" and call.name in ABSENT:
+        pytest.skip("it lacks that one")
     check_kernel(backend.load(name), call)
+
+
+@pytest.mark.parametrize("name", sorted(ABSENT))
+def test_a_kernel_that_pycuda_lacks_says_where_to_compute(name):
+    if backend.get() not in ("pycuda", "cudnn"):
+        pytest.skip("pytest --backend pycuda")
+    with pytest.raises(TypeError, match=rf"backend '{backend.get()}' has no kernel '{name}'.*numpy"):
+        getattr(backend.kernels(), name)(*CALLS[name].args)
 
 
 class Wrong(NumpyKernels):

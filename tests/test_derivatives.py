@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from lacking import unless_lacking
 
 import autotape as at
 from autotape import backend, operator, tree
@@ -33,9 +34,12 @@ def rows_of(f, xs):
 @pytest.mark.parametrize("name", BACKENDS)
 @pytest.mark.parametrize("case", cases(), ids=str)
 def test_a_batched_walk_is_one_pullback_a_row(case, name):
-    xs = case.draw(0)
-    with backend.use(name):
-        f = case.function()
+    xs, function = case.draw(0), case.function()
+
+    def f(*xs):  # of complex results the real part, since there is no Jacobian of others
+        return tree.map(lambda y: np.real(y) if y.dtype.kind == "c" else y, function(*xs))
+
+    with backend.use(name), unless_lacking():
         ys = tree.leaves(f(*map(at.array, xs)))
         floats = [j for j, y in enumerate(ys) if y.dtype.kind == "f"]
         found = at.jacobian(lambda *xs: tree.leaves(f(*xs)), tuple(range(len(xs))))(*xs)

@@ -14,11 +14,14 @@ BLOCK = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 FILES = [path for path in [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))] if BLOCK.search(path.read_text(encoding="utf-8"))]
 
 
-RAW = pytest.mark.numpy_only("NumPy's functions of raw arrays")  # as in docs/from-autograd.md
+MARKS = {
+    "from-autograd.md": pytest.mark.numpy_only("NumPy's functions of raw arrays"),
+    "complex.md": pytest.mark.numpy_only("complex numbers"),
+}
 
 
 @pytest.mark.parametrize(
-    "path", [pytest.param(path, marks=RAW if path.name == "from-autograd.md" else (), id=path.name) for path in FILES]
+    "path", [pytest.param(path, marks=MARKS.get(path.name, ()), id=path.name) for path in FILES]
 )
 def test_blocks_run(path, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)

@@ -149,3 +149,19 @@ def test_dcgan(tmp_path: Path) -> None:
 def test_cartpole(method: str) -> None:
     first, *_, last = lines(method)
     assert figures(first)[0] < 60 and 100 < figures(last)[0] <= 500
+
+
+# ---------------------------------------------------------------- complex numbers
+
+
+def test_phase_retrieval() -> None:
+    first, *_, last = lines("phase_retrieval")
+    assert figures(first)[1] > 0.01
+    found, starts, error = figures(last)
+    assert 1 <= found <= starts == 8 and error < 1e-3
+
+
+def test_quantum_state() -> None:
+    first, *_, last = lines("quantum_state")
+    assert figures(first)[1] > 0.1 and figures(first)[2] > 1
+    assert 0 < figures(last)[1] < 0.001 and figures(last)[2] < 0.1

@@ -6,21 +6,28 @@ All numbers that they leave behind, gradients and what whole optimisations found
 
 from __future__ import annotations
 
+import contextlib
+import importlib
+import inspect
 import re
 import textwrap
 import warnings
 from functools import partial
+from operator import attrgetter
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 import autotape as at
-from autotape import tree
+from autotape import opsets, tree
+from autotape.numpy_protocol import DIFFERENTIABLE, account
 from autotape.testing import check_grads
 
 DOC = Path(__file__).parent.parent / "docs" / "from-autograd.md"
 BLOCK = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+FUNCTIONS = re.compile(r"^\| `autograd\.([\w.]+)`: `([^`]+)` \| `((?:np|scipy|autotape)[\w.]*)`", re.MULTILINE)
+ELSEWHERE = re.compile(r"^\| `autograd\.([\w.]+)`: `([^`]+)` \| (?!`(?:np|scipy|autotape)[\w.]*`)", re.MULTILINE)
 IMPORTS = {  # autograd's -> autotape's
     "import autograd.numpy as np": "import numpy as np",
     "import autograd.numpy.random as npr": "import numpy.random as npr",
@@ -767,3 +774,57 @@ def test_what_is_written_otherwise_says_so(f, instead, hint):
     with pytest.raises(TypeError, match=hint):
         at.grad(f)(X)
     check_grads(instead, (X,), modes=("reverse", "forward"))
+
+
+# ---------------------------------------------------------------- every function
+
+def of_autograd():
+    """The functions that autograd has a derivative of, as "numpy.linalg.inv"; what it keeps for itself stays out."""
+    from autograd.core import primitive_vjps
+
+    stats = vars(importlib.import_module("autograd.scipy.stats"))
+    modules = ["numpy", "numpy.linalg", "numpy.fft", "scipy.special", "scipy.signal", "scipy.integrate", "scipy.linalg"]
+    for name in [*modules, *(f"scipy.stats.{m}" for m in stats if inspect.ismodule(stats[m]))]:
+        for function, value in vars(importlib.import_module(f"autograd.{name}")).items():
+            if callable(value) and value in primitive_vjps and resolved(f"{name}.{function}") is not None:
+                yield f"{name}.{function}"
+
+
+def resolved(full):
+    """What a full name in NumPy, SciPy or autotape means; None if there is no such thing."""
+    parts = full.split(".")
+    for n in range(len(parts) - 1, 0, -1):
+        with contextlib.suppress(ImportError, AttributeError):
+            return attrgetter(".".join(parts[n:]))(importlib.import_module(".".join(parts[:n])))
+    return None
+
+
+def listed(pattern):
+    return {f"{m}.{f}": here for m, names, *here in pattern.findall(DOC.read_text(encoding="utf-8")) for f in names.split()}
+
+
+def test_every_function_that_autograd_differentiates_is_listed():
+    pytest.importorskip("autograd")
+    pytest.importorskip("scipy")
+    known = listed(FUNCTIONS).keys() | listed(ELSEWHERE).keys()
+    found = set(of_autograd())
+    assert len(found) > 150 and found <= known
+
+
+def test_what_is_listed_is_there_and_differentiates():
+    pytest.importorskip("scipy")
+    opsets.load("scipy")
+    for theirs, (here,) in listed(FUNCTIONS).items():
+        name = theirs.rpartition(".")[2]
+        function = resolved(f"{here.replace('np', 'numpy', 1) if here.startswith('np') else here}.{name}")
+        if function is None and here == "np":
+            continue  # np.pow and others are of newer NumPys
+        assert callable(function), theirs
+        if not here.startswith("autotape"):
+            assert account(function).kind == DIFFERENTIABLE or name == "gammasgn", theirs
+
+
+def test_what_make_diagonal_is_here():
+    make_diagonal = pytest.importorskip("autograd.numpy").make_diagonal
+    x = np.arange(1.0, 7).reshape(2, 3)
+    np.testing.assert_array_equal(x[..., None] * np.eye(x.shape[-1]), make_diagonal(x, axis1=-1, axis2=-2))

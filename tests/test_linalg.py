@@ -318,7 +318,7 @@ SINGULAR = {
 @pytest.mark.parametrize("which", NAMES)
 def test_det_of_a_singular_matrix(a, which):
     with backend.use(which):
-        check_grads(linalg.det, (a,))
+        check_grads(lambda a: linalg.det(np.real(a)), (a,))  # without the complex step, which is inexact in singular vectors
 
 
 def cofactors(a):
@@ -441,9 +441,8 @@ def test_cond_of_a_singular_matrix_is_infinite():
 
 OBLONG, SINGULAR_2, VECTOR = at.array(np.arange(6.0).reshape(2, 3)), at.array(np.ones((2, 2))), at.array(np.ones(2))
 EYE = at.array(np.eye(2))
-HALF, IMAGINARY = at.array(np.eye(2, dtype=np.float16)), np.eye(2) + 1j
-COMPLEX = pytest.mark.numpy_only("complex numbers")
-OF_SQUARE = ["inv", "det", "slogdet", "cholesky", "eigh", "eigvalsh"]
+HALF = at.array(np.eye(2, dtype=np.float16))
+OF_SQUARE = ["inv", "det", "slogdet", "cholesky", "eigh", "eigvalsh", "eig", "eigvals"]
 
 
 @pytest.mark.parametrize("name", [*OF_SQUARE, "svd", "svdvals", "qr", "pinv", "cond"])
@@ -458,13 +457,6 @@ def test_shapes_and_dtypes_are_checked_under_the_functions_name(name):
             f(OBLONG)
 
 
-@COMPLEX
-@pytest.mark.parametrize("name", [*OF_SQUARE, "svd", "svdvals", "qr", "pinv", "cond"])
-def test_complex_matrices_are_refused_under_the_functions_name(name):
-    with pytest.raises(TypeError, match=f"^{name}: matrices must be .*, not complex128"):
-        getattr(linalg, name)(at.array(IMAGINARY))
-
-
 REFUSALS = [
     (lambda: linalg.inv(SINGULAR_2 * 0), linalg.LinAlgError, r"^inv\(a: .*\(2, 2\) float64\): Singular matrix"),
     (lambda: linalg.solve(SINGULAR_2 * 0, VECTOR), linalg.LinAlgError, r"^solve\(a: .*Singular matrix"),
@@ -477,7 +469,6 @@ REFUSALS = [
     (lambda: linalg.solve(EYE, 1.0), ValueError, r"^solve: b \(\) must"),
     (lambda: linalg.solve(EYE, np.ones((3, 2))), ValueError, r"^solve: b \(3, 2\) must"),
     (lambda: linalg.solve(np.ones((2, 2, 2)) * EYE, np.ones((3, 2, 2))), ValueError, r"^solve: the leading axes of a \(2, 2, 2\)"),
-    pytest.param(lambda: linalg.solve(EYE, at.array(IMAGINARY)), TypeError, "^solve: .*complex128", marks=COMPLEX),
     (lambda: linalg.solve(OBLONG, VECTOR), linalg.LinAlgError, "^solve: the last two axes of a"),
     (lambda: linalg.eigh(EYE, "X"), ValueError, "^eigh: UPLO must be 'L' or 'U', not 'X'"),
     (lambda: linalg.svd(OBLONG, hermitian=True), linalg.LinAlgError, "^svd: the last two axes"),
@@ -487,11 +478,9 @@ REFUSALS = [
     (lambda: linalg.qr(EYE, "full"), ValueError, "^qr: mode must be 'reduced', 'complete' or 'r', not 'full'"),
     (lambda: linalg.norm(OBLONG, 3), ValueError, "^norm: ord of matrices must be .*'nuc'.*, not 3"),
     (lambda: linalg.norm(HALF, 2), TypeError, "^norm: matrices must be .*float16"),
-    pytest.param(lambda: linalg.norm(at.array(IMAGINARY), "nuc"), TypeError, "^norm: x must be real", marks=COMPLEX),
     (lambda: linalg.cond(OBLONG, 1), linalg.LinAlgError, "^cond: the last two axes"),
     (lambda: linalg.cond(EYE[:0]), linalg.LinAlgError, r"^cond: x \(0, 2\) must not be empty"),
     (lambda: linalg.matrix_rank(EYE, 1, rtol=1), ValueError, "^matrix_rank: tol and rtol"),
-    pytest.param(lambda: linalg.matrix_rank(at.array(IMAGINARY)), TypeError, "^matrix_rank: .*complex128", marks=COMPLEX),
     (lambda: linalg.tensorsolve(OBLONG, VECTOR), linalg.LinAlgError, r"^tensorsolve: a \(2, 3\)"),
     (lambda: linalg.tensorinv(EYE, 0), ValueError, "^tensorinv: ind must be 1 or more, not 0"),
     (lambda: linalg.tensorinv(OBLONG, 1), linalg.LinAlgError, r"^tensorinv: the first 1 axes of a \(2, 3\)"),

@@ -13,11 +13,11 @@ PAGE = Path(__file__).parent.parent / "docs" / "opsets.md"
 
 
 def test_opsets_are_loaded_by_name():
-    assert opsets.names() == ["array", "v20"]
+    assert opsets.names() == ["array", "scipy", "v20"]
     from autotape.opsets import v20
 
     assert opsets.load("v20") is v20
-    with pytest.raises(ValueError, match="opset 'v21' is unknown: known are 'array', 'v20'"):
+    with pytest.raises(ValueError, match="opset 'v21' is unknown: known are 'array', 'scipy', 'v20'"):
         opsets.load("v21")
 
 

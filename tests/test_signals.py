@@ -123,8 +123,6 @@ def test_convolve_takes_numbers_and_lists_and_says_what_does_not_fit():
             call()
     with pytest.raises(ValueError, match="'full', 'same' or 'valid'"):
         np.convolve(t, t, "half")
-    with pytest.raises(TypeError, match="conjugated"):
-        np.correlate(t, np.array([1j]))
     check_grads(lambda a: at.jacobian(lambda a: np.convolve(a, a[:2]))(a), (np.array([1.0, -2.0, 0.5]),))
 
 
@@ -171,8 +169,8 @@ def test_interp_says_what_does_not_fit():
             np.interp(x, xp, fp)
     with pytest.raises(ValueError, match="period must not be 0"):
         np.interp(x, POINTS, VALUES, period=0)
-    with pytest.raises(TypeError, match="real"):
-        np.interp(x, POINTS, VALUES * 1j)
+    with pytest.raises(TypeError, match="x and xp must be real"):
+        np.interp(x, POINTS * 1j, VALUES)
 
 
 # ---------------------------------------------------------------- unwrap and gradient
@@ -282,8 +280,6 @@ def test_grids_say_what_does_not_fit():
         np.linspace(t, 2, -1)
     with pytest.raises(ValueError, match="must not be 0"):
         np.geomspace(t, 0.0)
-    with pytest.raises(TypeError, match="real"):
-        np.linspace(t, 2j)
 
 
 @pytest.mark.parametrize("dtype", [np.float64, np.float32, np.int64, bool])
@@ -348,7 +344,7 @@ def test_polynomials_say_what_does_not_fit():
     with pytest.raises(ValueError, match=r"k .* must be one number or 3 of them"):
         np.polyint(t, 3, [1, 2])
     with pytest.raises(ValueError, match="1-d"):
-        np.poly(at.array(np.eye(2)))
+        np.poly(at.array(np.ones((2, 3))))
 
 
 # ---------------------------------------------------------------- slices
@@ -434,13 +430,6 @@ def test_gradients_of_parts():
 def test_parts_say_what_does_not_fit():
     with pytest.raises(TypeError, match="integers, not float64"):
         np.ldexp(at.array(1.0), at.array(2.0))
-
-
-@pytest.mark.numpy_only("complex numbers")
-def test_parts_of_complex_numbers_are_refused():
-    for f in (np.real, np.imag, np.conj, np.angle, np.real_if_close):
-        with pytest.raises(TypeError, match="must be real, not complex128"):
-            f(at.array([1j]))
 
 
 # ---------------------------------------------------------------- methods of ufuncs
