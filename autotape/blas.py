@@ -1,4 +1,4 @@
-"""NumPy's BLAS held to one thread, while somebody asks for that.
+"""NumPy's BLAS, and SciPy's, held to one thread while somebody asks for that.
 
 The order in which BLAS adds up depends on its threads, so the pedantic mode holds it, and its threads fight with those of a backend that
 brings its own.  The number is the process's: what one thread holds, all have.  Without threadpoolctl BLAS is left alone.
@@ -14,6 +14,7 @@ from typing import Any
 
 from .context import using
 
+_SCIPY = frozenset({"scipy.special", "scipy.linalg"})  # modules that bring a BLAS of their own
 _lock = threading.Lock()
 _held = 0
 _limit: Any = None
@@ -23,7 +24,7 @@ def hold() -> None:
     """One more asks for it."""
     global _held, _limit
     with _lock:
-        if not _held and (libraries := _libraries()) is not None:
+        if not _held and (libraries := _libraries(not _SCIPY.isdisjoint(sys.modules))) is not None:
             _limit = libraries.limit(limits=1)
         _held += 1
 
@@ -79,8 +80,8 @@ class held(using):
 
 
 @functools.cache
-def _libraries() -> Any:
-    """Those of this process, NumPy's among them, or None; looking for them takes milliseconds."""
+def _libraries(with_scipy: bool) -> Any:
+    """Those of this process, NumPy's among them, or None; looking for them takes milliseconds, so it is done again for SciPy's alone."""
     try:
         from threadpoolctl import ThreadpoolController
     except ImportError:

@@ -277,6 +277,16 @@ def test_pedantic_fused_operators_give_the_bits_of_their_chain(name: str, act: s
         np.testing.assert_array_equal(v20.matmul_bias_act(m, n, c, act), f(m @ n + c))
 
 
+def test_a_blas_that_comes_later_is_held_as_well() -> None:
+    pytest.importorskip("threadpoolctl"), pytest.importorskip("scipy")
+    code = (
+        "import threadpoolctl, numpy as np\nfrom autotape import math_mode\nwith math_mode.use('pedantic'): pass\nimport scipy.linalg\n"
+        "with math_mode.use('pedantic'): print({i['num_threads'] for i in threadpoolctl.threadpool_info() if i['user_api'] == 'blas'})"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert done.stdout.strip() == "{1}", done.stderr
+
+
 def test_blas_is_held_to_one_thread_in_pedantic_mode_and_by_onednn() -> None:
     threadpoolctl = pytest.importorskip("threadpoolctl")
 
@@ -301,7 +311,7 @@ def test_blas_is_held_to_one_thread_in_pedantic_mode_and_by_onednn() -> None:
 
 
 def test_blas_that_cannot_be_held_leaves_all_as_it_was(monkeypatch: Any) -> None:
-    def broken() -> Any:
+    def broken(with_scipy: bool) -> Any:
         raise OSError("no such library")
 
     monkeypatch.setattr(blas, "_libraries", broken)
@@ -309,7 +319,7 @@ def test_blas_that_cannot_be_held_leaves_all_as_it_was(monkeypatch: Any) -> None
         with pytest.raises(OSError, match="no such library"):
             act("pedantic")
         assert (math_mode.get(), blas._held) == ("default", 0)
-    monkeypatch.setattr(blas, "_libraries", lambda: None)  # no threadpoolctl
+    monkeypatch.setattr(blas, "_libraries", lambda with_scipy: None)  # no threadpoolctl
     with math_mode.use("pedantic"), math_mode.use("pedantic"):
         assert blas._held == 2
     assert blas._held == 0
