@@ -22,7 +22,7 @@ from autotape.backends.numpy_backend import NumpyKernels, arrays, windows
 pytestmark = pytest.mark.numpy_only("NumPy's kernels")
 
 TABLE = NumpyKernels()
-VIEWS = {"adopt", "to_numpy", "astype", "sum_to", "reshape", "transpose", "broadcast_to", "getitem"}
+VIEWS = {"adopt", "to_numpy", "astype", "sum_to", "reshape", "transpose", "broadcast_to", "getitem", "real", "imag"}
 FLOATS = [np.float16, np.float32, np.float64]
 many, some = (settings(max_examples=n * settings().max_examples // 2) for n in (3, 1))
 seeds = st.integers(0, 2**32 - 1)

@@ -731,6 +731,7 @@ SCIPY = [
     *(with_parameters(name, 2.5) for name in ("jv", "yv", "iv", "ive", "gammainc", "gammaincc", "stdtr", "zeta")),
     *(with_parameters(name, 1.5, 2.5, domain=(0.1, 0.9)) for name in ("betainc", "betaincc")),
     *(with_parameters("polygamma", n) for n in (0, 1, 3)),
+    *elementwise("scipy", "power_exp", POSITIVE, POSITIVE, REAL),
     case("scipy.multigammaln", (2, 3), domain=(1.2, 4.0), d=2),
     *(
         case(f"scipy.{name}", (2, 3), axis=axis)
