@@ -17,6 +17,7 @@ FILES = [path for path in [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.m
 MARKS = {
     "from-autograd.md": pytest.mark.numpy_only("NumPy's functions of raw arrays"),
     "complex.md": pytest.mark.numpy_only("complex numbers"),
+    "scipy.md": pytest.mark.numpy_only("SciPy computes on NumPy's arrays"),
 }
 
 

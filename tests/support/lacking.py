@@ -1,5 +1,6 @@
 """Tests of what some backend has no kernels for, such as complex numbers: there they are skipped."""
 
+import re
 from contextlib import contextmanager
 
 import pytest
@@ -11,6 +12,6 @@ def unless_lacking():
     try:
         yield
     except TypeError as e:
-        if "has no kernel" not in str(e):
+        if re.search(r"has no kernel|have no kernels for complex", str(e)) is None:
             raise
         pytest.skip(str(e))
