@@ -244,9 +244,32 @@ def test_shapes_that_do_not_fit(k, shapes):
     assert str(shapes[1]) in str(e.value)
 
 
-def test_dtypes_that_have_no_common_one(k):
-    with pytest.raises(TypeError, match=r"matmul: .*float16.*bfloat16"):
-        k.matmul(k.adopt(np.ones((2, 2), np.float16)), k.adopt(np.ones((2, 2), BFLOAT16)))
+CALLS = {
+    "matmul": lambda k, a, b: k.matmul(a, b),
+    "einsum": lambda k, a, b: k.einsum("i,i->i", [a, b]),
+    "concatenate": lambda k, a, b: k.concatenate([a, b], 0),
+    "searchsorted": lambda k, a, b: k.searchsorted(a, b, "left"),
+}
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_dtypes_that_have_no_common_one(k, monkeypatch, name):
+    def none(*dtypes):
+        raise TypeError("could not be promoted")
+
+    a, b = k.adopt(np.ones(2, np.float16)), k.adopt(np.ones(2, BFLOAT16))
+    monkeypatch.setattr(np, "result_type", none)  # as it was of these two before ml_dtypes 0.7
+    with pytest.raises(TypeError, match=f"^{name}: NumPy has no common dtype for bfloat16 and float16; cast one of them"):
+        CALLS[name](k, a, b)
+
+
+@pytest.mark.skipif(np.lib.NumpyVersion(ml_dtypes.__version__) < "0.7.0", reason="ml_dtypes has no such promotions before 0.7")
+@pytest.mark.parametrize("dtype", [np.float16, np.int16, np.int32, np.int64])
+def test_bfloat16_and_another_are_multiplied_in_what_numpy_promotes_them_to(k, product, dtype):
+    a, b = np.arange(6).reshape(2, 3), np.arange(12).reshape(3, 4)
+    y = k.matmul(k.adopt(a.astype(BFLOAT16)), k.adopt(b.astype(dtype)))
+    assert y.dtype == np.result_type(BFLOAT16, dtype)
+    np.testing.assert_array_equal(k.to_numpy(y), a @ b)
 
 
 # -- with bias, residual and activation

@@ -115,5 +115,3 @@ def test_searches_that_can_not_be(k):
         k.searchsorted(a, a, "left")
     with pytest.raises(ValueError, match="side must be 'left' or 'right', not 'middle'"):
         k.searchsorted(k.adopt(np.ones(2)), a, "middle")
-    with pytest.raises(TypeError):
-        k.searchsorted(k.adopt(np.ones(2, BFLOAT16)), k.adopt(np.ones(2, np.float16)), "left")

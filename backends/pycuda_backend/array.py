@@ -160,6 +160,15 @@ def supported(dtype: Any) -> np.dtype[Any]:
     )
 
 
+def common_dtype(name: str, *xs: DeviceArray) -> np.dtype[Any]:
+    """What NumPy promotes the dtypes of a kernel's operands to.  Raises TypeError if that is none, as of float16 beside an old bfloat16."""
+    try:
+        return np.result_type(*[x.dtype for x in xs])
+    except TypeError:
+        dtypes = " and ".join(sorted({str(x.dtype) for x in xs}))
+        raise TypeError(f"{name}: NumPy has no common dtype for {dtypes}; cast one of them") from None
+
+
 def _place(x: DeviceArray) -> int:
     """Put a number into memory, where it has none yet: by a fill, for which nobody waits.  A thread on another stream makes its own."""
     d = device()

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..kernels import Shape
-from .array import DeviceArray, view
+from .array import DeviceArray, common_dtype, view
 from .transfer import copied
 
 
@@ -30,7 +30,7 @@ class Term(NamedTuple):
 
 def einsum(k: Any, subscripts: str, xs: Sequence[DeviceArray]) -> DeviceArray:
     names, out = _parsed(subscripts, xs)
-    dtype = np.result_type(*[x.dtype for x in xs])
+    dtype = common_dtype("einsum", *xs)
     terms = [_diagonal(name, k.astype(x, dtype)) for name, x in zip(names, xs, strict=True)]
     sizes = _sizes(subscripts, terms)
     terms = [_stretched(k, t, sizes) for t in terms]

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.lib.array_utils import normalize_axis_index
 
 from ..kernels import Array, Shape
-from .array import DeviceArray, empty, number, view
+from .array import DeviceArray, common_dtype, empty, number, view
 from .transfer import copy_into
 
 
@@ -24,7 +24,7 @@ def concatenate(k: Any, xs: Sequence[Array], axis: int) -> DeviceArray:
     if any(s[:axis] + s[axis + 1 :] != shapes[0][:axis] + shapes[0][axis + 1 :] or len(s) != len(shapes[0]) for s in shapes):
         raise ValueError(f"concatenate: shapes {', '.join(map(str, shapes))} differ in more than axis {axis}")
     shape = (*shapes[0][:axis], sum(s[axis] for s in shapes), *shapes[0][axis + 1 :])
-    y, begin = empty(shape, np.result_type(*(x.dtype for x in xs))), 0
+    y, begin = empty(shape, common_dtype("concatenate", *xs)), 0
     for x in xs:
         copy_into(_part(y, (0,) * axis + (begin,), x.shape), x)
         begin += x.shape[axis]

@@ -6,11 +6,9 @@ import functools
 from collections.abc import Callable
 from typing import Any
 
-import numpy as np
-
 from ..kernels import Array
 from . import cublas
-from .array import DeviceArray, empty, view
+from .array import DeviceArray, common_dtype, empty, view
 from .einsum import einsum
 from .elementwise import Rule
 from .launch import blocks_for, c_type, kernel, threads_for
@@ -42,13 +40,10 @@ def _gathered(k: Any, x: DeviceArray, p: Product) -> DeviceArray:
 
 
 def _alike(k: Any, name: str, a: DeviceArray, b: DeviceArray) -> tuple[DeviceArray, DeviceArray]:
-    """Both in the dtype that NumPy promotes them to.  Raises TypeError if it promotes them to none."""
+    """Both in the dtype that NumPy promotes them to."""
     if a.dtype == b.dtype:
         return a, b
-    try:
-        dtype = np.result_type(a.dtype, b.dtype)
-    except TypeError:
-        raise TypeError(f"{name}: NumPy has no common dtype for a ({a.dtype}) and b ({b.dtype}); cast one of them") from None
+    dtype = common_dtype(name, a, b)
     return k.astype(a, dtype), k.astype(b, dtype)
 
 

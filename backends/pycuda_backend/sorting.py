@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.lib.array_utils import normalize_axis_index
 
-from .array import DeviceArray, empty, supported, view
+from .array import DeviceArray, common_dtype, empty, supported, view
 from .launch import blocks_for, threads_for
 from .reduction_plans import power_of_two
 from .reductions import kind
@@ -74,7 +74,7 @@ def searchsorted(k: Any, a: DeviceArray, v: DeviceArray, side: str) -> DeviceArr
         raise ValueError(f"searchsorted: the sorted array has shape {a.shape}; it must have one axis")
     if side not in ("left", "right"):
         raise ValueError(f"searchsorted: side must be 'left' or 'right', not {side!r}")
-    dtype = supported(np.result_type(a.dtype, v.dtype))
+    dtype = supported(common_dtype("searchsorted", a, v))
     a, v = dense(k.astype(a, dtype)), dense(k.astype(v, dtype))
     y = empty(v.shape, _INT64)
     if v.size:
