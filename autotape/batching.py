@@ -380,7 +380,7 @@ def _(k: BatchedKernels, rows: int, subscripts: str, xs: Sequence[Any]) -> Array
 
 # -- matrices: the rows are one more axis of the stack
 
-for _name in ("inv", "det", "slogdet", "cofactors", "cholesky", "eigh", "eigvalsh", "eig", "eigvals", "svd", "svdvals", "qr", "sqrtm"):
+for _name in ("inv", "det", "slogdet", "cholesky", "eigh", "eigvalsh", "eig", "eigvals", "svd", "svdvals", "qr", "sqrtm"):
     BATCHED[_name] = _of_each_row(_name)
 
 
@@ -402,6 +402,12 @@ def _solving(name: str) -> Callable[..., Array]:
 
 for _name in ("solve", "solve_triangular"):
     BATCHED[_name] = _solving(_name)
+
+
+@form("cofactors")
+def _(k: BatchedKernels, rows: int, a: Any, d: Any) -> Array:
+    ndim = max(len(a.shape), len(d.shape) + 2)
+    return k.base.cofactors(k.wide(a, ndim), k.wide(d, ndim - 2))
 
 
 @form("solve_sylvester")

@@ -93,7 +93,7 @@ class jacobian(OfArguments):
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         f, chosen = self._chosen(args, kwargs)
         level, y, pull, _ = run_vjp(f, chosen, False, self._name)
-        with level.closing():
+        with level:
             result = tree.map(lambda leaf: self._as_asked(pull.build(_of_leaf(level, leaf, self._name))), y)
         level.close()
         return result

@@ -40,7 +40,7 @@ from .tape import (
     said_of_training,
     training,
 )
-from .tensor import Tensor, adopt, backend_of, constant, describe
+from .tensor import Tensor, adopt, backend_of, cast, constant, describe
 from .walk import walk_on_raw, walk_on_traced
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -420,7 +420,7 @@ def _fitting(call: Call, g: Any, x: Any, k: Any) -> Tensor:
     g._id  # noqa: B018  makes it real
     if g.shape != x.shape:
         raise ValueError(f"{call}: the rule gave a cotangent of shape {g.shape} for an argument of shape {x.shape}")
-    fitted: Tensor = g if g.dtype == x.dtype else g.astype(x.dtype)
+    fitted: Tensor = cast(g, x.dtype)
     return fitted
 
 

@@ -17,6 +17,7 @@ transform ends, `settle` makes real what somebody still holds.
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import ExitStack
 from math import inf
 from sys import getrefcount
 from typing import Any
@@ -292,7 +293,8 @@ def force(h: Pending) -> None:
         if type(x) is Pending:
             force(x)
     record = chain.record if chain.record is not None and chain.record.is_live else None
-    with Settings(chain.kernels, chain.mode).restored() as there:
+    with ExitStack() as there:
+        there.enter_context(Settings(chain.kernels, chain.mode).restored())
         if record is not current():
             there.enter_context(no_grad() if record is None else recording(record))
         y = _run(call, call.args)

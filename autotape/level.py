@@ -7,8 +7,7 @@ Tensors, a tree for a tree.  What a level outside tracks stays a Tensor.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from sys import getrefcount
 from typing import Any
 
@@ -22,7 +21,7 @@ from .param import Param, as_variable, is_variable
 from .references import ALONE, is_memory_alone
 from .rows import Rows
 from .tape import Settings, active, dependents, forget, new_record, recording
-from .tensor import Tensor, adopt, constant, describe, is_tracked, leaf
+from .tensor import Tensor, adopt, cast, constant, describe, is_tracked, leaf
 from .walk import walk_raw, walk_traced
 
 NUMBERS = (int, float, complex)
@@ -50,7 +49,7 @@ class Level:
                     arguments[i] = self._variable(self.inputs[i])
                 self.variables: list[Tensor] = [arguments[i] for i in self.slots]
                 y = f(*build(arguments))
-                for t in tree.leaves(y):
+                for t in () if type(y) is Tensor else tree.leaves(y):
                     if isinstance(t, Tensor):
                         t._id  # noqa: B018  makes a pending result real, on this tape
                 if self.outer is None:
@@ -81,10 +80,10 @@ class Level:
         found: dict[int, Any] = {}
         own: set[int] = set()
         if seeds:
-            if not all(self.record.holds(i) for i in (*ids, *(i for i, _ in seeds))):
+            if not all(map(self.record.holds, (*ids, *dict(seeds)))):
                 raise TapeError(f"{self.name}: this pullback's tape is gone, since the transform around it has returned")
             with self.settings.restored():
-                if any(self.is_tracked(g, i) for i, g in seeds):
+                if active() is not None and any(self.is_tracked(g, i) for i, g in seeds):
                     traced = [(i, g if isinstance(g, Tensor) else constant(g)) for i, g in seeds]
                     found = walk_traced(self.record, traced, self.base, ids)
                 else:
@@ -105,14 +104,13 @@ class Level:
             return False
         return self.outside is None or id in self.outside or (isinstance(cotangent, Tensor) and is_tracked(cotangent))
 
-    @contextmanager
-    def closing(self) -> Iterator[None]:
-        """`with level.closing():` what goes wrong inside leaves nothing of this level behind."""
-        try:
-            yield
-        except BaseException:
+    def __enter__(self) -> Level:
+        """`with level:` what goes wrong inside leaves nothing of this level behind."""
+        return self
+
+    def __exit__(self, kind: Any, *_: Any) -> None:
+        if kind is not None:
             self.close()
-            raise
 
     def close(self) -> None:
         """Forget what nobody walks again."""
@@ -134,7 +132,7 @@ class Level:
             raise ValueError(f"{self.name}: a rule gave a cotangent of shape {g.shape} for an input of shape {variable._shape}")
         if isinstance(g, Tensor):
             if isinstance(x, Tensor) or is_tracked(g):
-                return g if g.dtype == variable.dtype else g.astype(variable.dtype)
+                return cast(g, variable.dtype)
             g, exclusive = g._array, False
         if g.dtype != variable.dtype:
             g, exclusive = k.astype(adopt(g, k), variable.dtype), True
@@ -145,7 +143,7 @@ class Level:
     def hand_out(self, x: Any, g: Any, dtype: Any) -> Any:
         """What belongs to an input x, of any shape, in its type; a raw g is nobody else's."""
         if isinstance(g, Tensor) and is_tracked(g):
-            return g if g.dtype == dtype else g.astype(dtype)
+            return cast(g, dtype)
         k = self.settings.kernels
         raw = k.astype(k.copy(g._array) if isinstance(g, Tensor) else g, dtype)
         return constant(raw) if isinstance(x, Tensor) else plain_like(raw, x, k)

@@ -19,7 +19,7 @@ from .fusion import BORROWED, Pending, extend, force
 from .param import Param, watch
 from .tensor import Tensor, adopt, constant, describe
 
-_NUMBERS = (bool, int, float, complex)
+_NUMBERS = {bool, int, float, complex}
 
 
 def meet(op: Declaration, args: tuple[Any, ...], options: dict[str, Any]) -> Any:
@@ -41,7 +41,10 @@ def meet(op: Declaration, args: tuple[Any, ...], options: dict[str, Any]) -> Any
         arrays = _beside(arrays, k)
     except Exception as e:
         raise explain(e, op, args) from e
-    if not any(isinstance(a, (Tensor, Param)) for a in args):
+    for a in arrays:
+        if isinstance(a, Tensor):
+            break
+    else:
         return _run_raw(op, arrays, options)
     tensors: Any = [_as_tensor(op, a, given, k) for a, given in zip(arrays, args, strict=True)]
     if op.late:
@@ -58,7 +61,7 @@ def _run_raw(op: Declaration, args: Any, options: dict[str, Any]) -> Any:
 
 def _as_array(op: Declaration, name: str, a: Any, k: Any) -> Any:
     """An input as a Tensor or raw array; numbers stay what they are, and None is an optional input left out."""
-    if isinstance(a, Tensor) or type(a) in _NUMBERS or (type(a) is k.array and a.dtype.kind != "O"):
+    if (cls := type(a)) in _NUMBERS or (cls is k.array and a.dtype.kind != "O") or isinstance(a, Tensor):
         return a
     if isinstance(a, Param):
         return watch(a)
@@ -69,16 +72,17 @@ def _as_array(op: Declaration, name: str, a: Any, k: Any) -> Any:
 
 def _beside(arrays: list[Any], k: Any) -> list[Any]:
     """Numbers in the dtype that NumPy's weak promotion gives them beside the arrays."""
-    if not any(type(a) in _NUMBERS for a in arrays):
+    weak = [type(a) in _NUMBERS for a in arrays]
+    if True not in weak:
         return arrays
-    dtypes = tuple(a.dtype for a in arrays if a is not None and type(a) not in _NUMBERS)
+    dtypes = [a.dtype for a, number in zip(arrays, weak, strict=True) if not number and a is not None]
     if not dtypes:
         return [a if a is None else adopt(a, k) for a in arrays]
-    dtype = dtypes[0] if len(dtypes) == 1 else _promoted(dtypes)
-    return [k.scalar(a, dtype) if type(a) in _NUMBERS else a for a in arrays]
+    dtype = dtypes[0] if len(dtypes) == 1 else _promoted(*dtypes)
+    return [k.scalar(a, dtype) if number else a for a, number in zip(arrays, weak, strict=True)]
 
 
-_promoted = functools.lru_cache(256)(lambda dtypes: np.result_type(*dtypes))
+_promoted = functools.lru_cache(256)(np.result_type)
 
 
 def _as_tensor(op: Declaration, a: Any, given: Any, k: Any) -> Any:

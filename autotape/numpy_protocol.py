@@ -146,7 +146,9 @@ def dispatch_ufunc(ufunc: Any, method: str, args: Any, kwargs: Any) -> Any:
 
 
 def dispatch_function(function: Any, args: Any, kwargs: Any) -> Any:
-    """Tensor.__array_function__."""
+    """Tensor.__array_function__: a call by position, of no more arguments than are in NumPy's order anyway, is passed on as it is."""
+    if not kwargs and 0 < len(args) <= (_inputs.get(function) or _places.get(function, 0)):
+        return FUNCTIONS[function](*args)
     return _call(full_name(function), FUNCTIONS, function, args, kwargs)
 
 

@@ -1,6 +1,6 @@
 """What becomes of SciPy's functions that meet a Tensor.
 
-Its ufuncs are NumPy's, so Tensors see them, and the opset scipy is loaded when the first one comes (numpy_protocol.py).  Its other
+Its ufuncs are NumPy's, so they see Tensors, and the opset scipy is loaded when the first one comes (numpy_protocol.py).  Its other
 functions ask for an ndarray.  Here is what the error says then: who called, by the frames of the stack, and which function to call instead.
 """
 
@@ -17,14 +17,26 @@ import numpy as np
 
 from . import opsets
 
+OTHERS = {  # under another name
+    "integrate.solve_ivp": "autotape.opsets.scipy.integrate.odeint",
+    "signal.fftconvolve": "autotape.opsets.scipy.signal.convolve",
+    "signal.oaconvolve": "autotape.opsets.scipy.signal.convolve",
+    "polynomial.polyfit": "np.polyfit, whose coefficients come the other way round",
+    "polynomial.polyval": "np.polyval, whose coefficients come the other way round",
+}
+BLIND = ("scipy.", "numpy.polynomial.")  # to Tensors, but for ufuncs
 AS_SCIPYS = {"linalg.cholesky": "(a, upper=True)", "linalg.qr": '(a, mode="complete")'}  # how NumPy's is called for the same result
 
 
 def instead() -> str:
     """What to call instead of the function of SciPy that asks for an ndarray; "" where none does, or there is nothing."""
-    for module, name in (called for frame in _frames_of_scipy() for called in _called(frame)):
-        part = module.split(".")[1]
+    for module, name in (called for frame in _frames() for called in _called(frame)):
+        package, part = module.split(".")[:2]
         if name.startswith("__"):
+            continue
+        if call := OTHERS.get(f"{part}.{name}"):
+            return f"; {package}.{part}.{name} sees no Tensor: call {call}"
+        if package == "numpy":
             continue
         if _has(opsets.load("scipy"), f"{part}.{name}"):
             return f"; scipy.{part}.{name} sees no Tensor: call autotape.opsets.scipy.{part}.{name}"
@@ -33,13 +45,13 @@ def instead() -> str:
     return ""
 
 
-def _frames_of_scipy() -> list[FrameType]:
-    """SciPy's functions that are being called, outermost first, if one of them is what asks."""
+def _frames() -> list[FrameType]:
+    """The functions of SciPy or of numpy.polynomial, which are as blind, that are being called, outermost first, if one of them asks."""
     frame: FrameType | None = sys._getframe(1)
-    while frame is not None and _module(frame).partition(".")[0] in ("autotape", "numpy"):
+    while frame is not None and _module(frame).partition(".")[0] in ("autotape", "numpy") and not _module(frame).startswith(BLIND):
         frame = frame.f_back
     found: list[FrameType] = []
-    while frame is not None and _module(frame).startswith("scipy."):
+    while frame is not None and _module(frame).startswith(BLIND):
         found.insert(0, frame)
         frame = frame.f_back
     return found

@@ -28,7 +28,7 @@ from .errors import OperatorError
 from .rows import dense
 from .source import compiled, indented
 from .tape import Step
-from .tensor import Tensor, constant, describe
+from .tensor import Tensor, cast, constant, describe
 
 
 def step_function(op: Declaration, rules: dict[str | None, Callable[..., Any]], traced: bool) -> Step:
@@ -139,7 +139,7 @@ def fit_traced(v: Any, target: tuple[Shape, Any]) -> Any:
         lead = len(v._shape) - len(shape)
         axes = (*range(lead), *(i + lead for i, n in enumerate(shape) if n == 1 and v._shape[i + lead] != 1))
         v = v.sum(axes, keepdims=True).reshape(shape)
-    return v if v.dtype == dtype else v.astype(dtype)
+    return cast(v, dtype)
 
 
 def checked(fit: Callable[..., Any], elementwise: bool) -> Callable[..., Any]:

@@ -15,7 +15,7 @@ from __future__ import annotations
 import itertools
 import threading
 from collections.abc import Callable
-from contextlib import ExitStack
+from contextlib import AbstractContextManager, ExitStack, nullcontext
 from contextvars import ContextVar
 from typing import Any, NamedTuple
 
@@ -85,8 +85,10 @@ class Settings(NamedTuple):
     def now(cls) -> Settings:
         return cls(backend.kernels(), math_mode.get())
 
-    def restored(self) -> ExitStack:
+    def restored(self) -> AbstractContextManager[Any]:
         """A context manager: these settings, where they are not in force anyway."""
+        if self.kernels is backend.kernels() and self.mode == math_mode.get():
+            return _IN_FORCE
         stack = ExitStack()
         if self.kernels is not backend.kernels():
             stack.enter_context(backend.use_kernels(self.kernels))
@@ -95,6 +97,7 @@ class Settings(NamedTuple):
         return stack
 
 
+_IN_FORCE = nullcontext()
 record_kind: ContextVar[type[Record]] = ContextVar("record_kind", default=Record)
 
 
@@ -134,6 +137,18 @@ class recording(using):
 def no_grad() -> using:
     """`with no_grad():` (or `@no_grad()`) operators are not recorded; what they give are constants."""
     return using((_tape, None))
+
+
+class unrecorded:
+    """no_grad in a tenth of its time, for a stretch that nothing suspends or leaves out of turn."""
+
+    __slots__ = ("_token",)
+
+    def __enter__(self) -> None:
+        self._token = _tape.set(None)
+
+    def __exit__(self, *_: Any) -> None:
+        _tape.reset(self._token)
 
 
 def active() -> Record | None:

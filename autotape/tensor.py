@@ -281,6 +281,14 @@ _ARRAY = (
 )
 
 
+def cast(t: Tensor, dtype: Any) -> Tensor:
+    """A cotangent in the dtype of what it belongs to; of a complex one for a real array, the real part."""
+    if t.dtype == dtype:
+        return t
+    part: Tensor = t.real if t.dtype.kind == "c" and dtype.kind != "c" else t
+    return part.astype(dtype)
+
+
 def leaf(record: Record, x: Any) -> Tensor:
     """A fresh variable on a tape.  If x is a Tensor that the level outside tracks, its entry leads there."""
     t = constant(x._array if isinstance(x, Tensor) else x)

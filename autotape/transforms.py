@@ -7,7 +7,6 @@ level outside tracks stays a Tensor.
 from __future__ import annotations
 
 import functools
-import operator
 from collections.abc import Callable
 from types import MethodType
 from typing import Any
@@ -102,6 +101,11 @@ class OfArguments:
     def _name(self) -> str:
         return type(self).__name__
 
+    @property
+    def _named(self) -> str:
+        """Whose result an error is about."""
+        return f"{self._name}: {getattr(self.f, '__name__', 'the function')}"
+
     def __get__(self, instance: Any, owner: Any = None) -> Any:
         """In a class, a method: argument 0 is the instance."""
         return self if instance is None else MethodType(self, instance)  # type: ignore[arg-type]
@@ -120,9 +124,11 @@ class OfArguments:
 
     def _positions(self, n: int) -> list[int]:
         numbers = self.argnums if isinstance(self.argnums, tuple) else (self.argnums,)
-        if any(not -n <= i < n for i in numbers):
-            raise TypeError(f"{self._name}: argnums={self.argnums}, but the function was called with {n} positional arguments")
-        positions = [operator.index(i) % n for i in numbers]
+        try:
+            positions = [range(n)[i] for i in numbers]
+        except IndexError:
+            given = f"but the function was called with {n} positional arguments"
+            raise TypeError(f"{self._name}: argnums={self.argnums}, {given}") from None
         if len(set(positions)) < len(positions):
             raise TypeError(f"{self._name}: argnums={self.argnums} names an argument twice")
         return positions
@@ -130,6 +136,14 @@ class OfArguments:
     def _as_asked(self, each: Any) -> Any:
         """One thing for each chosen argument: alone where argnums is an int."""
         return each if isinstance(self.argnums, tuple) else each[0]
+
+
+_VALUES = (Tensor, *NUMBERS, np.ndarray, np.generic)  # what a function to differentiate may give
+
+
+def _ones(y: Any) -> Any:
+    """The cotangent 1 of a value; None of a constant."""
+    return backend.kernels().ones(y.shape, y.dtype) if isinstance(y, Tensor) and y._id >= 0 else None
 
 
 class value_and_grad(OfArguments):
@@ -155,26 +169,25 @@ class value_and_grad(OfArguments):
     def _run(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Level, Any, Any, Any]:
         f, chosen = self._chosen(args, kwargs)
         level, y, pull, aux = run_vjp(f, chosen, self.has_aux, self._name)
-        with level.closing():
+        with level:
             seed = self._seed(y, level)
             gradients = pull.build(level.pull([(y._id, seed)] if seed is not None else [], keep=False, sparse=self.sparse))
         return level, y, aux, self._as_asked(gradients)
 
     def _seed(self, y: Any, level: Level) -> Any:
         """The cotangent 1 of a value of one element; None if it is a plain number, on which nothing depends."""
-        f = getattr(self.f, "__name__", "the function")
-        if not isinstance(y, (Tensor, *NUMBERS, np.ndarray, np.generic)):
+        if not isinstance(y, _VALUES):
             hint = "; with has_aux=True a function may return (value, aux)" if isinstance(y, tuple) else ""
-            raise TypeError(f"{self._name}: {f} returned {describe(y)}; a scalar is needed{hint}")
+            raise TypeError(f"{self._named} returned {describe(y)}; a scalar is needed{hint}")
         value = y if isinstance(y, Tensor) else np.asarray(y)
         if value.size != 1:
-            raise TypeError(f"{self._name}: {f} returned shape {value.shape}; a scalar is needed, such as its sum (vjp takes any shape)")
+            raise TypeError(f"{self._named} returned shape {value.shape}; a scalar is needed, such as its sum (vjp takes any shape)")
         if value.dtype.kind == "c":
             raise TypeError(
-                f"{self._name}: {f} returned a complex number; a real scalar is needed, such as its np.abs or np.real "
+                f"{self._named} returned a complex number; a real scalar is needed, such as its np.abs or np.real "
                 "(elementwise_grad gives the derivative of a holomorphic function)"
             )
-        return backend.kernels().ones(y.shape, y.dtype) if isinstance(y, Tensor) and y._id >= 0 else None
+        return _ones(y)
 
 
 class grad(value_and_grad):
@@ -206,15 +219,14 @@ class elementwise_grad(value_and_grad):
         return self._run(args, kwargs)[-1]
 
     def _seed(self, y: Any, level: Level) -> Any:
-        f = getattr(self.f, "__name__", "the function")
-        if not isinstance(y, (Tensor, *NUMBERS, np.ndarray, np.generic)):
-            raise TypeError(f"{self._name}: {f} returned {describe(y)}; an array is needed")
+        if not isinstance(y, _VALUES):
+            raise TypeError(f"{self._named} returned {describe(y)}; an array is needed")
         if isinstance(y, Tensor) and y.dtype.kind == "c" and any(v.dtype.kind != "c" for v in level.variables):
             raise TypeError(
-                f"{self._name}: {f} returned complex numbers of real arguments, whose gradients are real: pass x.astype(complex), "
+                f"{self._named} returned complex numbers of real arguments, whose gradients are real: pass x.astype(complex), "
                 "or take its np.real or np.imag"
             )
-        return backend.kernels().ones(y.shape, y.dtype) if isinstance(y, Tensor) and y._id >= 0 else None
+        return _ones(y)
 
 
 def stop_gradient(x: Any) -> Any:

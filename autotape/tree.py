@@ -10,6 +10,7 @@ from __future__ import annotations
 import copy
 import dataclasses
 from collections.abc import Callable, Sequence
+from functools import lru_cache
 from typing import Any
 
 Build = Callable[[Sequence[Any]], Any]
@@ -22,6 +23,7 @@ _nodes: dict[type, tuple[Children, Rebuild]] = {}
 def register(cls: type, children: Children, rebuild: Rebuild) -> None:
     """Make instances of cls inner nodes: children(node) gives its subtrees, rebuild(node, subtrees) one like it with others."""
     _nodes[cls] = (children, rebuild)
+    _kind.cache_clear()
 
 
 def flatten(tree: Any) -> tuple[list[Any], Build]:
@@ -29,15 +31,18 @@ def flatten(tree: Any) -> tuple[list[Any], Build]:
     if (node := _node(tree)) is None:
         return [tree], lambda leaves: leaves[0]
     children, rebuild = node
-    parts = [flatten(child) for child in children(tree)]
+    subtrees = list(children(tree))
+    if all(_node(child) is None for child in subtrees):
+        return subtrees, lambda leaves: rebuild(tree, leaves)
+    parts = [flatten(child) for child in subtrees]
     sizes = [len(leaves) for leaves, _ in parts]
 
     def build(leaves: Sequence[Any]) -> Any:
-        subtrees, start = [], 0
+        built, start = [], 0
         for (_, build_child), n in zip(parts, sizes, strict=True):
-            subtrees.append(build_child(leaves[start : start + n]))
+            built.append(build_child(leaves[start : start + n]))
             start += n
-        return rebuild(tree, subtrees)
+        return rebuild(tree, built)
 
     return [leaf for leaves, _ in parts for leaf in leaves], build
 
@@ -105,14 +110,20 @@ def _outline(tree: Any) -> str:
 
 def _node(tree: Any) -> tuple[Children, Rebuild] | None:
     """How to take `tree` apart and put one like it together; None for a leaf."""
-    if (node := _nodes.get(type(tree))) is not None:
+    return _kind(type(tree))
+
+
+@lru_cache(1024)
+def _kind(cls: type) -> tuple[Children, Rebuild] | None:
+    """The same for the instances of a class."""
+    if (node := _nodes.get(cls)) is not None:
         return node
-    for cls in (dict, list, tuple):  # their subclasses, namedtuples among them
-        if isinstance(tree, cls):
-            return _nodes[tuple if cls is tuple and not hasattr(tree, "_fields") else _Named if cls is tuple else cls]
-    if dataclasses.is_dataclass(tree) and not isinstance(tree, type):
-        return _nodes[_Dataclass]
-    return None
+    if issubclass(cls, tuple):
+        return _nodes[_Named if hasattr(cls, "_fields") else tuple]
+    for base in (dict, list):
+        if issubclass(cls, base):
+            return _nodes[base]
+    return _nodes[_Dataclass] if dataclasses.is_dataclass(cls) else None
 
 
 class _Named: ...

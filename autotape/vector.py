@@ -11,7 +11,7 @@ import numpy as np
 from . import backend, tree
 from .level import plain_like
 from .param import Param, as_variable, is_variable
-from .tensor import Tensor, adopt, constant, describe
+from .tensor import Tensor, adopt, cast, constant, describe
 
 
 def flatten(x: Any) -> tuple[Any, Callable[[Any], Any]]:
@@ -43,7 +43,7 @@ def flatten(x: Any) -> tuple[Any, Callable[[Any], Any]]:
             if real and t.dtype.kind == "c":
                 raise TypeError(f"unflatten: the vector is complex, but a leaf is {dtype}")
             stop = start + math.prod(shape)
-            piece = t[start:stop].reshape(shape).astype(dtype)
+            piece = cast(t[start:stop].reshape(shape), dtype)
             new[i], start = piece if isinstance(v, Tensor) else plain_like(k.copy(piece._array), leaves[i], k), stop
         return build(new)
 

@@ -15,7 +15,7 @@ from typing import Any
 from . import backend
 from .backends.kernels import Array
 from .errors import annotated
-from .tape import FORGOTTEN, FORGOTTEN_ENTRY, LEAF, RESULT, Record, Step, current, no_grad, operator_of
+from .tape import FORGOTTEN, FORGOTTEN_ENTRY, LEAF, RESULT, Record, Step, current, operator_of, unrecorded
 
 
 class Steps(dict[int, Step]):
@@ -104,7 +104,7 @@ def walk_raw(
     pop_entry, pop_cotangent = entries.pop, G.pop
     entry: Any = ()
     try:
-        with no_grad():
+        with unrecorded():
             for target in wanted:
                 for _ in range(base + len(G) - 1 - target):
                     entry = pop_entry()

@@ -307,8 +307,8 @@ class Kernels(Protocol):
     def slogdet(self, a: Array) -> tuple[Array, Array]:
         """det(a) / abs(det(a)), 0 for a singular a, and log(abs(det(a))), then -inf."""
 
-    def cofactors(self, a: Array) -> Array:
-        """The derivative of det in each element of a: det(a) * inv(a).T, but right for singular a, too."""
+    def cofactors(self, a: Array, d: Array) -> Array:
+        """The derivative of d, which is det(a), in each element of a: d * inv(a).T, but right for singular a, too."""
 
     def cholesky(self, a: Array) -> Array:
         """Lower triangular y (..., n, n) for which y @ y.T = a, whose upper triangle is not read; ValueError if there is none."""

@@ -391,3 +391,39 @@ def test_abs_at_0_has_no_derivative_of_any_order():
     z, v = np.array([0j, 3 + 4j]), np.array([1 + 1j, 0])
     np.testing.assert_array_equal(at.hvp(lambda z: np.sum(np.abs(z)))(z, v), 0)
     np.testing.assert_allclose(at.grad(lambda z: np.sum(np.abs(z)))(z), [0, 0.6 - 0.8j])
+
+
+# ---------------------------------------------------------------- complex numbers and real ones
+
+
+@given(seed=st.integers(0, 99), shape=shapes(1, 3))
+@FEW
+def test_view_sees_real_and_imaginary_parts_in_turn(seed, shape):
+    r = np.random.default_rng(seed).normal(size=(*shape, 4))
+    z = r.view(complex)
+    agrees(lambda z: z.view(float), z)
+    agrees(lambda r: r.view(complex), r)
+    agrees(lambda z: z.view(np.float32), z.astype(np.complex64))
+    check_grads(lambda z: np.sin(z.view(float)) * np.arange(4), (z,))
+    check_grads(lambda r: np.sin(r.view(complex)), (r,))
+
+
+@pytest.mark.parametrize("x, dtype, error, says", (
+    (Z, np.float32, TypeError, "complex128 is seen as its real or complex counterpart, not as float32"),
+    (X.astype(np.float16), np.complex64, TypeError, "not as complex64"),
+    (X, complex, ValueError, r"x \(3,\) as complex128 needs a last axis of even length"),
+    (Z[0, 0], float, ValueError, r"x \(\) as float64 needs a last axis"),
+))  # fmt: skip
+def test_views_that_are_none(x, dtype, error, says):
+    with pytest.raises(error, match=says):
+        at.array(x).view(dtype)
+
+
+@pytest.mark.parametrize("f", (
+    lambda z: z.astype(float), lambda z: np.sum(z, dtype=float), lambda z: np.concatenate([z], dtype=float, casting="unsafe"),
+    lambda z: np.insert(np.zeros(2), 0, z[0, 0]),
+))  # fmt: skip
+def test_numpys_warning_where_an_imaginary_part_is_lost(f):
+    with pytest.warns(np.exceptions.ComplexWarning, match="loses its imaginary part"):
+        g = at.grad(lambda z: np.sum(f(z)))(Z)
+    assert not g.imag.any()

@@ -693,9 +693,40 @@ def test_relative_entropies_leave_0_and_0_for_infinity(f):
 def test_scipys_zeta_names_the_one_that_sees_tensors(call):
     with pytest.raises(TypeError, match=r"call autotape\.opsets\.scipy\.special\.zeta"):
         call(at.array([2.5]))
+    assert special.zeta(2.0) == pytest.approx(np.pi**2 / 6, rel=1e-15)
+
+
+@pytest.mark.parametrize("call, says", (
+    (lambda t: scipy.integrate.solve_ivp(lambda time, y: y * t[0], (0, 1), t), r"call autotape\.opsets\.scipy\.integrate\.odeint"),
+    (lambda t: scipy.signal.fftconvolve(t, t), r"scipy\.signal\.fftconvolve .*call autotape\.opsets\.scipy\.signal\.convolve"),
+    (lambda t: np.polynomial.polynomial.polyval(0.5, t), r"call np\.polyval, whose coefficients come the other way round"),
+    (lambda t: np.polynomial.Polynomial(t), r"np\.stack"),
+    (lambda t: stats.norm(t, 1), r"norm: distributions are not frozen here: .* norm\.logpdf\(x, \.\.\.\)"),
+    (lambda t: stats.multivariate_normal.logpdf(np.ones((5, 3)) * t[0]), r"last axis of x \(5, 3\) must have the length 1"),
+    (lambda t: stats.multivariate_normal.logpdf(np.ones(3), t[0], np.eye(3)), r"mean \(\) and cov \(3, 3\)"),
+    (lambda t: integrate.odeint(lambda y, time: -y, t, [0.0, 1], full_output=True), "odeint takes SciPy's rtol, .* not full_output; scipy"),
+    (lambda t: integrate.odeint(lambda y, time: -y, t * 1j, [0.0, 1]), "odeint: y0 must be real, not complex128: integrate"),
+))  # fmt: skip
+def test_what_does_not_go_says_what_does(call, says):
+    with pytest.raises((TypeError, ValueError), match=says):
+        at.grad(lambda t: np.sum(call(t)))(np.array([0.3, 0.7]))
 
 
 # ---------------------------------------------------------------- odeint, expm and cho_solve where it is hard
+
+
+def test_odeints_tolerances_may_be_one_a_state():
+    times, tolerances = np.array([0.0, 0.4, 1]), {"rtol": np.full(2, 1e-10), "atol": [1e-12, 1e-10], "hmax": None}
+
+    def f(y0, rates):
+        return integrate.odeint(lambda y, time, rates: -rates * y, y0, times, (rates,), **tolerances)
+
+    y0, rates = np.array([1.0, -2]), np.array([0.5, 3])
+    close(f(y0, rates), y0 * np.exp(-rates * times[:, None]), 1e-8)
+    falls = np.exp(-rates * times[:, None])
+    dy0, drates = at.grad(lambda *args: np.sum(f(*args)), (0, 1))(y0, rates)
+    close(dy0, np.sum(falls, 0), 1e-8)
+    close(drates, -np.sum(times[:, None] * y0 * falls, 0), 1e-8)
 
 
 def van_der_pol(y, t, mu):

@@ -532,6 +532,10 @@ def near_diagonal(op: Callable[..., Any], x: Any, *xs: Any, **options: Any) -> A
     return op(x + DIAGONAL[:m, :n], *xs, **options)
 
 
+def of_its_determinant(op: Callable[..., Any], x: Any) -> Any:
+    return near_diagonal(lambda a: op(a, lookup("array.det")(a)), x)
+
+
 def signless(op: Callable[..., Any], x: Any, **options: Any) -> list[Any]:
     """What a factorization gives, squared in size: the signs and phases of its vectors may be others for other dtypes."""
     y = near_diagonal(op, x, **options)
@@ -556,7 +560,8 @@ def on_matrix(name: str, *shapes: Shape, call: Callable[..., Any] = near_diagona
 
 SQUARE: Shape = (2, 3, 3)
 FACTORS = [
-    *(on_matrix(name, SQUARE) for name in ("inv", "inverse_matrix", "slogdet", "sign_and_logdet", "det", "determinant", "cofactors")),
+    *(on_matrix(name, SQUARE) for name in ("inv", "inverse_matrix", "slogdet", "sign_and_logdet", "det", "determinant")),
+    on_matrix("cofactors", SQUARE, call=of_its_determinant),
     *(on_matrix(name, (0, 0)) for name in ("inv", "slogdet", "det", "cholesky", "eigvalsh")),
     *(on_matrix("solve", a, b) for a, b in ((SQUARE, (2, 3, 2)), ((3, 3), (3,)), (SQUARE, (3, 1)), ((3, 3), (2, 3, 1)), (SQUARE, (3,)))),
     on_matrix("solve_stack", (3, 3), (3, 0)),
@@ -728,7 +733,7 @@ SCIPY = [
     *elementwise("scipy", "gamma gammaln gammasgn rgamma psi entr j0 j1 i0 i1 i0e i1e", POSITIVE),
     *elementwise("scipy", "y0 y1", (0.5, 4.0)),
     *elementwise("scipy", "xlogy xlog1py rel_entr kl_div beta betaln", POSITIVE, POSITIVE),
-    *(with_parameters(name, 2.5) for name in ("jv", "yv", "iv", "ive", "gammainc", "gammaincc", "stdtr", "zeta")),
+    *(with_parameters(name, 2.5) for name in ("jv", "yv", "iv", "ive", "gammainc", "gammaincc", "stdtr", "zeta", "hurwitz_zeta")),
     *(with_parameters(name, 1.5, 2.5, domain=(0.1, 0.9)) for name in ("betainc", "betaincc")),
     *(with_parameters("polygamma", n) for n in (0, 1, 3)),
     *elementwise("scipy", "power_exp", POSITIVE, POSITIVE, REAL),

@@ -135,8 +135,11 @@ def pinv(k: Any, a: DeviceArray, rcond: Array) -> Array:
     return k.matmul(_transposed(vh), k.multiply(k.reshape(inverse, (*s.shape, 1)), _transposed(u)))
 
 
-def cofactors(k: Any, a: DeviceArray) -> Array:
-    """a = u s vh has the cofactors det(u) det(vh) u c vh, c being the products of all singular values but one; NaN where a isn't finite."""
+def cofactors(k: Any, a: DeviceArray, d: DeviceArray) -> Array:
+    """a = u s vh has the cofactors det(u) det(vh) u c vh, c being the products of all singular values but one; NaN where a isn't finite.
+
+    So d is of no use, not even for the sign: it may be 0.
+    """
     a = _square(k, "cofactors", a)
     n = a.shape[-1]
     if not a.size:

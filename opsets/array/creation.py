@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import warnings
+
 import numpy as np
 
 from autotape import kernels, operator
@@ -14,10 +16,14 @@ from .shapes import as_shape, assigned, dtype_of, shape_of
 def astype(x, dtype):
     """x in another dtype; x itself if it has that dtype.  The derivative of a conversion to integers or booleans is 0.
 
-    Python numbers must fit: 300 and -1 as uint8 raise OverflowError, NaN as an integer ValueError.
+    Python numbers must fit: 300 and -1 as uint8 raise OverflowError, NaN as an integer ValueError.  Complex numbers that become real
+    ones lose their imaginary parts, and NumPy's warning says so.
     """
     dtype = np.dtype(dtype)
     x = x if hasattr(x, "dtype") else np.asarray(x, dtype)
+    if x.dtype.kind == "c" and dtype.kind not in "bc":
+        message = f"astype: complex x as {dtype} loses its imaginary part; x.real says that it is meant"
+        warnings.warn(message, np.exceptions.ComplexWarning, stacklevel=2)
     return to_integers(x, dtype) if dtype.kind in "biu" else to_floats(x, dtype)
 
 

@@ -38,17 +38,17 @@ def determinant(a):
 
 
 @determinant.backward
-def _(dy, a): return expand_dims(dy, (-2, -1)) * cofactors(a)
+def _(dy, a, y): return expand_dims(dy, (-2, -1)) * cofactors(a, y)
 
 
-@operator
-def cofactors(a):
-    """The derivative of det(a) in each element: det(a) * inv(a).T, but right for singular a, too."""
-    return kernels().cofactors(a)
+@operator(nondifferentiable="d")
+def cofactors(a, d):
+    """The derivative of det(a) in each element: d * inv(a).T, but right for singular a, too; d is det(a), and not another variable."""
+    return kernels().cofactors(a, d)
 
 
-@cofactors.backward
-def _(dy, a):
+@cofactors.backward("a")
+def _(dy, a, d):
     n = a.shape[-1]
     if n < 2:
         return zeros_like(dy)

@@ -22,6 +22,7 @@ from . import (
     parts,
     reductions,
     shapes,
+    slices,
     sorting,
     updates,
 )
@@ -254,6 +255,7 @@ METHODS: dict[str, Any] = {
     "trace": trace,
     "transpose": transpose,
     "var": spreading(np.var, reductions.var),
+    "view": slices.view,
 }
 PROPERTIES: dict[str, Any] = {
     "T": shapes.transpose,

@@ -1,4 +1,4 @@
-"""An array in slices: unstack, apply_along_axis, sliding_window_view; and resize, rollaxis.  All are compositions."""
+"""An array in slices: unstack, apply_along_axis, sliding_window_view; and resize, rollaxis, view.  All are compositions."""
 
 from __future__ import annotations
 
@@ -10,10 +10,11 @@ from numpy.lib.array_utils import normalize_axis_index, normalize_axis_tuple
 
 from autotape.numpy_protocol import numpy_function
 
+from .complex_numbers import imag, real
 from .creation import zeros_like
 from .indexing import getitem, take
 from .joining import along, stack
-from .shapes import as_shape, broadcast_to, moveaxis, ravel, reshape, shape_of
+from .shapes import as_array, as_shape, broadcast_to, dtype_of, moveaxis, ravel, reshape, shape_of
 
 
 def unstack(x, *, axis=0):
@@ -57,6 +58,24 @@ def sliding_window_view(x, window_shape, axis=None):
             raise ValueError(f"sliding_window_view: the window {window} is larger than x {shape}")
         x = moveaxis(take(x, np.arange(places)[:, None] + np.arange(n), i), i + 1, -1)
     return x
+
+
+def view(x, dtype):
+    """Complex x (..., n) as real numbers (..., 2 n), each real part before its imaginary part, or the other way round.
+
+    That is what ndarray.view does between such dtypes.  Raises TypeError for another dtype, ValueError for a length that doesn't fit.
+    """
+    dtype, given, shape = np.dtype(dtype), dtype_of(x), shape_of(x)
+    if dtype == given:
+        return as_array(x)
+    small, large = sorted((given, dtype), key=lambda d: d.itemsize)
+    if (small.kind, large.kind) != ("f", "c") or 2 * small.itemsize != large.itemsize:
+        raise TypeError(f"view: {given} is seen as its real or complex counterpart, not as {dtype}; astype({dtype.name!r}) converts")
+    if not shape or (dtype.kind == "c" and shape[-1] % 2):
+        raise ValueError(f"view: x {shape} as {dtype} needs a last axis" + (" of even length" if shape else ""))
+    if dtype.kind == "c":
+        return getitem(x, (..., slice(0, None, 2))) + getitem(x, (..., slice(1, None, 2))) * 1j
+    return reshape(stack((real(x), imag(x)), -1), (*shape[:-1], 2 * shape[-1]))
 
 
 @numpy_function(np.resize)

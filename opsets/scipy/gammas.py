@@ -75,7 +75,7 @@ def psi(x):
 
 
 @psi.backward
-def _(dy, x): return dy * zeta(2, x)
+def _(dy, x): return dy * hurwitz_zeta(2, x)
 
 
 digamma = psi
@@ -90,14 +90,19 @@ def polygamma(n, x):
     return (-1) ** (n + 1) * math.factorial(n) * zeta(n + 1, x) if n else psi(x)
 
 
+def zeta(x, q=1.0):
+    """Hurwitz's zeta function: the sum of (k + q) ** -x over k >= 0, of real x > 1 and q; for q = 1 it is Riemann's."""
+    return hurwitz_zeta(x, q)
+
+
 @operator(elementwise=True)
-def zeta(s, q):
-    """Hurwitz's zeta function: the sum of (k + q) ** -s over k >= 0, of real s > 1 and q."""
-    return kernels().special("zeta", [s, q])
+def hurwitz_zeta(x, q):
+    """zeta."""
+    return kernels().special("zeta", [x, q])
 
 
-@zeta.backward("q")
-def _(dy, s, q): return -dy * s * zeta(s + 1, q)
+@hurwitz_zeta.backward("q")
+def _(dy, x, q): return -dy * x * hurwitz_zeta(x + 1, q)
 
 
 # ---------------------------------------------------------------- beta

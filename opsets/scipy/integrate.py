@@ -17,22 +17,31 @@ from ..array.shapes import as_array, atleast_1d
 
 __all__ = ["odeint"]
 
+OPTIONS = ("rtol", "atol", "h0", "hmax", "hmin", "ixpr", "mxstep", "mxhnil", "mxordn", "mxords", "printmessg")
+
 
 def odeint(func, y0, t, args=(), tfirst=False, **options):
     """The states (times, n) at the times t (times,) of dy/dt = func(y, t, *args), from y0 (n,) at t[0].
 
     func gives an array, or a list of numbers; tfirst makes it func(t, y, *args).  Whatever is differentiated in it must come by args, a
-    tuple of arrays or trees of them, else TypeError.  options are SciPy's (rtol, atol, mxstep ...).  The derivatives in y0, t and args
-    come from integrating the adjoint equation back in time, to within rtol and atol (Chen et al. 2018), from the states at t and at as many
-    times between as it takes for states integrated back to stay the right ones.  Raises ArithmeticError if thousands are not enough, as
-    for a very stiff func.
+    tuple of arrays or trees of them, else TypeError.  options are SciPy's rtol, atol, h0, hmax, hmin, ixpr, mxstep, mxhnil, mxordn,
+    mxords and printmessg; others, which are about func's Jacobian or give more than the states, raise TypeError, and so do complex states.
+    The derivatives in y0, t and args come from integrating the adjoint equation back in time, to within rtol and atol (Chen et al. 2018),
+    from the states at t and at as many times between as it takes for states integrated back to stay the right ones.  Raises
+    ArithmeticError if thousands are not enough, as for a very stiff func.
     """
+    if unknown := [name for name in options if name not in OPTIONS]:
+        raise TypeError(f"odeint takes SciPy's {', '.join(OPTIONS)} here, not {', '.join(unknown)}; scipy.integrate.odeint itself does")
+    y0 = atleast_1d(as_array(y0))
+    if y0.dtype.kind == "c":
+        raise TypeError(f"odeint: y0 must be real, not {y0.dtype}: integrate np.concatenate([y.real, y.imag])")
 
     def rate(y, time, *args):
         dydt = func(time, y, *args) if tfirst else func(y, time, *args)
         return np.stack(dydt) if isinstance(dydt, (list, tuple)) else dydt
 
-    return trajectory(rate, atleast_1d(as_array(y0)), as_array(t), args, **options)
+    options = {name: value for name, value in options.items() if value is not None}
+    return trajectory(rate, y0, as_array(t), args, **options)
 
 
 @custom_gradient
@@ -68,6 +77,7 @@ def _(dy, residuals):
         dydt, pull = vjp(lambda y, time, p: func(y, time, *whole(p)), state[:n], time, parameters)
         return np.concatenate([dydt, *(np.reshape(g, (-1,)) for g in pull(-state[n : 2 * n]))])
 
+    finest = {name: np.min(value) if name in ("rtol", "atol") else value for name, value in options.items()}  # they may be one a state
     stops, given = with_checkpoints(func, y0, t, args, options)
     y, dt, cotangents = odeint(func, y0, np.stack(stops), args, **options), [], np.zeros(n + 1 + parameters.size)
     for j in range(len(stops) - 1, 0, -1):
@@ -75,7 +85,7 @@ def _(dy, residuals):
             i = given[j]
             dt.append(np.sum(func(y[j], t[i], *args) * dy[i]))
             cotangents = cotangents + np.concatenate([dy[i], -dt[-1][None], np.zeros(parameters.size)])
-        back = odeint(rates, np.concatenate([y[j], cotangents]), np.stack([stops[j], stops[j - 1]]), (parameters,), **options)
+        back = odeint(rates, np.concatenate([y[j], cotangents]), np.stack([stops[j], stops[j - 1]]), (parameters,), **finest)
         cotangents = back[1, n:]
     dt.append(cotangents[n])
     return None, cotangents[:n] + dy[0], np.stack(dt[::-1]), whole(cotangents[n + 1 :])

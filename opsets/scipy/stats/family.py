@@ -36,6 +36,10 @@ class Family:
         numbers = [inspect.Parameter(name, positional, default=default) for name, default in (("loc", 0), ("scale", 1))]
         self._signature = inspect.Signature([*parameters, *numbers])
 
+    def __call__(self, *args, **named):
+        name = type(self).__name__.lower()
+        raise TypeError(f"{name}: distributions are not frozen here: pass its parameters after x, as in {name}.logpdf(x, ...)")
+
     def logpdf(self, x, *args, **named):
         """The logarithm of the density; -inf outside the support."""
         z, scale, shapes = self._standard(x, args, named)
