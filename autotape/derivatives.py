@@ -176,7 +176,9 @@ class hessian(OfArguments):
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         if any(_kind(x) == "c" for x in tree.leaves(self._chosen(args, kwargs)[1])):
             raise TypeError("hessian: of complex x there is no one array of second derivatives; hvp gives their product with a vector")
-        return jacobian(grad(self.f, self.argnums), self.argnums)(*args, **kwargs)
+        gradient = grad(self.f, self.argnums)
+        gradient._name = self._name
+        return jacobian(gradient, self.argnums)(*args, **kwargs)
 
 
 class hvp(OfArguments):
@@ -191,5 +193,6 @@ class hvp(OfArguments):
     def __call__(self, x: Any, v: Any, *args: Any, **kwargs: Any) -> Any:
         _check_direction(self._name, x, v)
         gradient = grad(self.f)
+        gradient._name = self._name
         _, pull = vjp(lambda x: gradient(x, *args, **kwargs), x)
         return pull(v)[0]  # the Hessian is symmetric

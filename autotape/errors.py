@@ -1,6 +1,13 @@
-"""The errors of the engine.  What a kernel raises (ValueError, TypeError, IndexError) keeps its type and gains the operator's name."""
+"""The errors of the engine.  What a kernel raises (ValueError, TypeError, IndexError) keeps its type and gains the operator's name.
+
+And its warnings, which speak of the line that called NumPy or autotape.
+"""
 
 from __future__ import annotations
+
+import sys
+import warnings
+from types import FrameType
 
 from numpy.exceptions import AxisError
 from numpy.linalg import LinAlgError
@@ -37,3 +44,12 @@ def annotated(e: Exception, where: str) -> Exception:
         return e
     kind = next((t for t in type(e).__mro__ if t in _KINDS), OperatorError)
     return e if type(e).__module__ != "builtins" and kind not in type(e).__mro__ else kind(f"{where}: {e}")
+
+
+def warn(message: str, category: type[Warning]) -> None:
+    """Warn of the user's line that led here, whatever of autotape and NumPy lies between."""
+    frame: FrameType | None = sys._getframe(1)
+    level = 2
+    while frame is not None and frame.f_globals.get("__name__", "").partition(".")[0] in ("autotape", "numpy"):
+        frame, level = frame.f_back, level + 1
+    warnings.warn(message, category, stacklevel=level)

@@ -99,7 +99,8 @@ class Tensor:
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray[Any, Any]:
         if is_tracked(self):
             refuse_tracked(self, "NumPy making an ndarray of t", scipy_protocol.instead() or _ARRAY)
-        return np.array(self.numpy(), dtype, copy=copy)
+        kept = dtype is None or not np.can_cast(self.dtype, dtype, "same_kind")  # NumPy refuses it then, or casts it where asked to
+        return np.array(self.numpy(), None if kept else dtype, copy=copy)
 
     def __dlpack__(self, **options: Any) -> Any:
         refuse_tracked(self, "DLPack's export of t")

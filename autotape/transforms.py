@@ -85,6 +85,7 @@ class OfArguments:
     """What transforms of f with respect to some of its arguments share: argnums is an int, or a tuple of ints."""
 
     def __init__(self, f: Callable[..., Any], argnums: int | tuple[int, ...] = 0) -> None:
+        self._name = type(self).__name__
         if not callable(f):
             raise TypeError(f"{self._name}: {describe(f)} is not a function; of f at x the gradient is {self._name}(f)(x)")
         numbers = argnums if isinstance(argnums, tuple) else (argnums,)
@@ -96,10 +97,6 @@ class OfArguments:
     def __repr__(self) -> str:
         inner = self.f if isinstance(self.f, OfArguments) else getattr(self.f, "__name__", self.f)
         return f"{self._name}({inner}, argnums={self.argnums})"
-
-    @property
-    def _name(self) -> str:
-        return type(self).__name__
 
     @property
     def _named(self) -> str:

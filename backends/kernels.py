@@ -135,6 +135,8 @@ class Kernels(Protocol):
     """The real part (view)."""
     imag: Unary
     """The imaginary part (view); zeros of x that is not complex."""
+    complex_of: Binary
+    """Complex numbers of their real and imaginary parts a and b, floats, bit by bit."""
     conjugate: Unary
     """x with the imaginary part negated; booleans give int8."""
     sinh: Unary

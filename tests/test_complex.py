@@ -396,6 +396,33 @@ def test_abs_at_0_has_no_derivative_of_any_order():
 # ---------------------------------------------------------------- complex numbers and real ones
 
 
+@pytest.mark.parametrize("x, p", (([200], 2), (np.array([200], np.uint8), 2), (np.array([-2], np.float32), 0.5), (np.array([-2j], "F"), 2)))
+def test_powers_of_emath_take_a_number_for_an_array(x, p):
+    agrees(lambda x: np.emath.power(x, p), np.array(x))
+
+
+def test_abs_of_what_is_tiny_has_the_derivative_of_length_1():
+    for z in (np.array([1e-34 + 1e-34j], "F"), np.array([3e-200 - 4e-200j]), np.array([1e-310 + 0j])):
+        g = at.grad(lambda z: 65536 * np.sum(np.abs(z)))(z)
+        np.testing.assert_allclose(g, 65536 * np.conj(np.sign(z)), 1e-6)
+
+
+def test_nan_to_num_keeps_infinite_parts_and_signs_of_zeros():
+    def f(z):
+        return np.nan_to_num(z, posinf=np.inf)
+
+    z = np.array([complex(0, np.inf), complex(np.nan, -0.0), complex(-1, -0.0)])
+    agrees(f, z)
+    agrees(lambda z: np.angle(f(z)), z)
+    np.testing.assert_array_equal(at.elementwise_grad(lambda z: np.sqrt(f(z)))(z[2:]), [0.5j])
+
+
+def test_imag_has_an_infinite_derivative_in_the_imaginary_part_alone():
+    with np.errstate(divide="ignore"):
+        g = at.grad(lambda z: np.sqrt(np.imag(z)))(1 + 0j)
+    assert g.real == 0 and g.imag == -np.inf
+
+
 @given(seed=st.integers(0, 99), shape=shapes(1, 3))
 @FEW
 def test_view_sees_real_and_imaginary_parts_in_turn(seed, shape):
@@ -424,6 +451,7 @@ def test_views_that_are_none(x, dtype, error, says):
     lambda z: np.insert(np.zeros(2), 0, z[0, 0]),
 ))  # fmt: skip
 def test_numpys_warning_where_an_imaginary_part_is_lost(f):
-    with pytest.warns(np.exceptions.ComplexWarning, match="loses its imaginary part"):
+    with pytest.warns(np.exceptions.ComplexWarning, match="loses its imaginary part") as caught:
         g = at.grad(lambda z: np.sum(f(z)))(Z)
     assert not g.imag.any()
+    assert caught[0].filename == __file__

@@ -96,6 +96,12 @@ def test_jvp_and_hvp_are_products_with_jacobian_and_hessian():
     close(at.grad(lambda x: np.sum(at.jvp(tilted, x, V)[1]))(X), np.einsum("ijk,j->k", at.jacobian(at.jacobian(tilted))(X), V), 1e-12)
 
 
+@pytest.mark.parametrize("call", (lambda f: at.hessian(f)(X), lambda f: at.hvp(f)(X, V)), ids=("hessian", "hvp"))
+def test_what_a_gradient_within_refuses_is_said_of_what_was_called(call, request):
+    with pytest.raises(TypeError, match=rf"^{request.node.callspec.id}: tilted returned shape"):
+        call(tilted)
+
+
 def test_13_the_tree_of_outputs_of_trees_of_inputs():
     def f(p, s):
         return {"a": p["w"] * s, "b": [np.sum(p["w"] ** 2), 3]}

@@ -154,7 +154,8 @@ def test_polyfit_warns_where_numpy_does():
     x = at.array(np.array([1.0, 1, 1, 2]))
     with pytest.warns(np.exceptions.RankWarning, match="poorly conditioned") as caught:
         np.polyfit(x, x, 3)
-    assert caught[0].filename == __file__
+        np.polyfit(x, x, deg=3)
+    assert {w.filename for w in caught} == {__file__}
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         np.polyfit(x, x, 3, full=True)
@@ -174,6 +175,16 @@ def test_polyfit_warns_where_numpy_does():
 def test_polyfit_says_what_does_not_fit(args, error, match):
     with pytest.raises(error, match=f"polyfit: .*{match}"):
         np.polyfit(at.array(args[0]), *args[1:])
+
+
+@pytest.mark.parametrize("call", (
+    lambda a, b: np.linalg.lstsq(a, b), lambda a, b: np.polyfit(a[:, 0], b, 1, full=True)[:-1], lambda a, b: np.polydiv(b[:1], a[0]),
+    lambda a, b: np.polyfit(a[:, 0], b, 1, cov="unscaled"),
+))  # fmt: skip
+def test_all_results_are_tensors_where_one_argument_is(call):
+    a, b = apart(0, 4, 2), drawn(1, 4)
+    for args in ((at.array(a), b), (a, at.array(b))):
+        assert {type(y) for y in call(*args)} == {at.Tensor}
 
 
 # ---------------------------------------------------------------- roots and poly

@@ -168,6 +168,19 @@ def test_the_factors_make_the_matrix():
             np.testing.assert_allclose(pull(c)[0], c, atol=1e-12)
 
 
+@pytest.mark.parametrize("n", (2, 3, 4))
+def test_third_derivatives_of_det_at_singular_matrices(n):
+    a, *directions = (drawn(seed, n, n) for seed in range(4))
+    a = a @ np.diag([*range(1, n), 0]) @ drawn(5, n, n)
+    f = lambda a: np.real(np.linalg.det(a))  # noqa: E731
+    for v in directions:
+        f = lambda x, f=f, v=v: at.jvp(f, x, v)[1]  # noqa: E731
+    signs = np.array(np.meshgrid(*[(1, -1)] * 3)).reshape(3, -1).T
+    polarised = sum(np.prod(s) * np.linalg.det(a + np.tensordot(s, directions, 1)) for s in signs) / 8  # det is a polynomial
+    np.testing.assert_allclose(f(a), polarised.real, 1e-9, 1e-12)
+    check_grads(lambda a: np.real(np.linalg.det(a)), (a,), order=3)
+
+
 def test_functions_of_a_hermitian_matrix():
     """log det by five ways has one gradient, the inverse."""
     k = positive(matrix(0, 4, 4))

@@ -172,6 +172,15 @@ def test_03_no_way_leads_to_an_array_of_objects():
     assert np.array([t, t]).shape == (2, 2, 3)
 
 
+def test_03_fractions_are_no_indices_and_counts():
+    x, dtypes = np.arange(3.0), (np.float32, int, complex)
+    for call in (lambda t: np.take(x, t), lambda t: np.repeat(x, t)):
+        with pytest.raises(TypeError, match="Cannot cast"):
+            call(at.array([0.9, 1.7, 2]))
+        assert len(call(at.array([0, 1, 2]))) == 3
+    assert [np.asarray(at.array([1.5, -2]), t).tolist() for t in dtypes] == [np.asarray([1.5, -2], t).tolist() for t in dtypes]
+
+
 def test_03_truth():
     tracked(lambda t: raises(lambda: bool(t), "ambiguous", ".any()", ".all()", kind=ValueError))
     raises(lambda: not at.array(X), "ambiguous", kind=ValueError)

@@ -712,7 +712,63 @@ def test_what_does_not_go_says_what_does(call, says):
         at.grad(lambda t: np.sum(call(t)))(np.array([0.3, 0.7]))
 
 
+# ---------------------------------------------------------------- derivatives far out
+
+
+def orders(f, x, n=2):
+    """f's first n derivatives at x."""
+    found = []
+    for _ in range(n):
+        f = at.grad(f)
+        found.append(f(x))
+    return found
+
+
+@pytest.mark.parametrize("f, x, expected", (
+    (special.i0e, 1e4, (-1.9947862106984e-7, 2.99225413175358e-11)),
+    (special.i0e, 1e12, (-1.9947114020079e-19, 2.9920671030126e-31)),
+    (special.i0e, -1e8, (1.99471140948733e-13, 2.9920671217112e-21)),
+    (special.i1e, 1e10, (-1.9947114017828e-16, 2.99206710245e-26)),
+    (special.i1e, np.inf, (0, 0)),
+    (lambda x: special.ive(2.5, x), 1e4, (-1.992916460952e-7,)),
+    (special.expit, 40.0, (4.248354255291589e-18, -4.248354255291589e-18)),
+    (special.log_expit, -50.3, (1, -1.4288530305087674e-22)),
+    (special.erf, np.inf, (0, 0)), (special.erfc, -1e200, (0, 0)), (special.ndtr, -np.inf, (0, 0)),
+    (special.log_ndtr, -1e300, (1e300, -1)), (special.log_ndtr, np.inf, (0, 0)), (special.log_ndtr, -np.inf, (np.inf, -1)),
+    (lambda x: special.log_ndtr(np.float32(1) * x), np.float32(-1e20), (1e20, -1)),
+    (lambda a: special.rel_entr(a, 1e-200), 1e200, (922.0340371976183, 1e-200)),
+    (lambda a: special.kl_div(a, 1e200), 1e-200, (-921.0340371976183, 1e200)),
+))  # fmt: skip
+def test_derivatives_keep_their_digits_far_out(f, x, expected):
+    np.testing.assert_allclose(orders(f, x, len(expected)), expected, 1e-6 if isinstance(x, np.float32) else 1e-10)
+
+
+@pytest.mark.parametrize("x", (63.9, 64.1, 70.0))
+def test_scaled_bessel_functions_are_smooth_where_the_series_begins(x):
+    for f in (special.i0e, special.i1e, lambda x: special.ive(3, x), lambda x: special.ive(0.5, x)):
+        near = x + 3 * np.cos(np.pi * (np.arange(24) + 0.5) / 24)
+        fit = np.polynomial.Chebyshev.fit(near, np.array([f(t) for t in near]), 20)
+        np.testing.assert_allclose(orders(f, x), [fit.deriv()(x), fit.deriv(2)(x)], 1e-8)
+
+
+def test_logsumexp_has_a_derivative_in_a_weight_that_is_0():
+    a, b = np.array([1.0, 2, 3]), np.array([1, 0, 0.5])
+    close(at.grad(lambda b: special.logsumexp(a, b=b))(b), np.exp(a - scipy.special.logsumexp(a, b=b)))
+    check_grads(lambda a, b: special.logsumexp(a, b=b), (a, b))
+    close(at.grad(lambda b: special.logsumexp([-800.0, 0], b=b))(np.array([0.0, 1])), [0, 1])
+    for large in (900.0, np.inf, np.nan):  # which counts for nothing, and what it would add overflows
+        y, da = at.value_and_grad(lambda a: special.logsumexp(a, b=[0, 0, 1.0]))(np.array([large, 800, 1]))
+        assert y == 1 and (da == [0, 0, 1]).all()
+
+
 # ---------------------------------------------------------------- odeint, expm and cho_solve where it is hard
+
+
+@pytest.mark.parametrize("func, options", (
+    (lambda y, t, k: -k * y[0], {}), (lambda y, t, k: -k * y, {"h0": 0.01}), (lambda y, t, k: -k * y, {"atol": [1e-8]}),
+))  # fmt: skip
+def test_odeints_func_and_options_are_those_of_the_way_forth(func, options):
+    close(at.grad(lambda k: np.sum(integrate.odeint(func, [1.0], [0, 1.0], (k,), **options)[-1]))(0.7), -np.exp(-0.7), 1e-6)
 
 
 def test_odeints_tolerances_may_be_one_a_state():

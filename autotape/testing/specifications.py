@@ -231,6 +231,7 @@ ELEMENTWISE = [
     *elementwise("array", "i0 i1 real imag real_if_close conjugate", REAL),
     *elementwise("array", "angle", NONZERO),
     *(Case(f"array.{name}", (NONZERO,), call=imaginary) for name in ("real_part", "imaginary_part", "conjugate_of", "direction")),
+    *elementwise("array", "complex_of", REAL, REAL),
     *(Case("array.bessel_i", (REAL,), None, {"order": n}) for n in (0, 1, 3)),
     *elementwise("array", "modf spacing", UNROUNDED),
     Case("array.frexp", (((-1.9, -1.1), (0.6, 0.9)),), call=lambda op, x: op(x)[0]),

@@ -82,6 +82,12 @@ def real(x: Array) -> Array:
     return x.real
 
 
+def complex_of(a: Array, b: Array) -> Array:
+    y: Array = np.empty(np.broadcast_shapes(a.shape, b.shape), np.result_type(a, b, np.complex64))
+    y.real, y.imag = a, b
+    return y
+
+
 def imag(x: Array) -> Array:
     return x.imag if x.dtype.kind == "c" else np.zeros_like(x)
 
@@ -148,6 +154,7 @@ KERNELS: dict[str, Callable[..., Any]] = {
     "selu": selu,
     "real": real,
     "imag": imag,
+    "complex_of": complex_of,
     "exponent": exponent,
     "ldexp": ldexp,
     "round": round,

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import Any, NoReturn
 
 ABSENT: frozenset[str] = frozenset({
-    "fft", "rfft", "irfft", "eig", "eigvals", "special", "solve_triangular", "solve_banded", "solve_sylvester", "sqrtm",
+    "complex_of", "fft", "rfft", "irfft", "eig", "eigvals", "special", "solve_triangular", "solve_banded", "solve_sylvester", "sqrtm",
 })  # fmt: skip
 
 

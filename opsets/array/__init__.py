@@ -19,7 +19,7 @@ The files, each importing only from those above it:
     shapes           reshape transpose broadcast_to sum_to squeeze expand_dims atleast_1d swapaxes moveaxis meshgrid tile ...
     creation         astype zeros_like ones_like full_like
     logic            comparisons, isclose allclose array_equal, and or xor not, isnan isinf isfinite signbit
-    complex_numbers  real imag, and the conjugates in rules
+    complex_numbers  real imag complex_of, and the conjugates in rules
     arithmetic       + - * / // % ** hypot logaddexp where maximum fmax clip abs copysign sign floor ceil trunc round ...
     indexing         getitem scatter_add index_set index_add take take_along_axis
     parts            ldexp frexp modf nextafter spacing, conjugate angle real_if_close

@@ -13,7 +13,7 @@ import numpy as np
 from autotape import kernels, operator
 from autotape.numpy_protocol import numpy_function
 
-from .complex_numbers import conj, imag, real
+from .complex_numbers import complex_of, conj, imag, real
 from .creation import astype, full_like
 from .functions import exp, exp2, log
 from .logic import BOOL, isinf, isnan, logical_and, logical_not, not_equal
@@ -366,7 +366,7 @@ def nan_to_num(x, copy=True, nan=0.0, posinf=None, neginf=None):
     """
     x = as_array(x)
     if x.dtype.kind == "c":
-        return nan_to_num(real(x), copy, nan, posinf, neginf) + 1j * nan_to_num(imag(x), copy, nan, posinf, neginf)
+        return complex_of(*(nan_to_num(part, copy, nan, posinf, neginf) for part in (real(x), imag(x))))
     if x.dtype.kind in "biu":
         return copied(x)
     largest = np.finfo(x.dtype).max
@@ -385,11 +385,7 @@ def absolute(x):
 
 
 @absolute.backward
-def _(dy, x):
-    if dtype_of(x).kind != "c":
-        return dy * sign(x)
-    zero = x == 0
-    return dy / where(zero, 1, absolute(x)) * conj(where(zero, 0, x))
+def _(dy, x): return dy * conj(sign(x))
 
 
 @operator(elementwise=True, numpy=np.fabs)

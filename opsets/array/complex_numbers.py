@@ -1,4 +1,4 @@
-"""Complex numbers taken apart: real, imag, and the conjugates that rules are made of.
+"""Complex numbers taken apart and put together: real, imag, complex_of, and the conjugates that rules are made of.
 
 A rule gives the plain transpose of its function, without a conjugate: of a real loss L what comes to z = x + iy is dL/dx - i dL/dy.
 So rules of functions that have a complex derivative are those of real ones (docs/complex.md).
@@ -44,7 +44,19 @@ def imaginary_part(x):
 
 
 @imaginary_part.backward
-def _(dy): return dy * -1j
+def _(dy): return complex_of(0, -dy)
+
+
+@operator(elementwise=True)
+def complex_of(a, b):
+    """a + 1j * b of real a and b, but infinite parts and the signs of zeros stay what they are."""
+    return kernels().complex_of(a, b)
+
+
+@complex_of.backward("a")
+def _(dy): return real(dy)
+@complex_of.backward("b")
+def _(dy): return -imag(dy)
 
 
 def conj(x):

@@ -7,7 +7,7 @@ import numpy as np
 from autotape.tensor import asarray
 
 from .arithmetic import clip, divide, floor, maximum, multiply, subtract
-from .complex_numbers import conj, imag, real
+from .complex_numbers import complex_of, conj, imag, real
 from .creation import astype
 from .diagonals import diagonal
 from .functions import sqrt
@@ -85,4 +85,4 @@ def corrcoef(x, y=None, rowvar=True):
         return divide(c, c)
     deviation = sqrt(real(diagonal(c)))
     r = divide(divide(c, reshape(deviation, (-1, 1))), deviation)
-    return clip(r, -1, 1) if r.dtype.kind != "c" else clip(real(r), -1, 1) + 1j * clip(imag(r), -1, 1)
+    return clip(r, -1, 1) if r.dtype.kind != "c" else complex_of(clip(real(r), -1, 1), clip(imag(r), -1, 1))

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import warnings
-
 import numpy as np
 
 from autotape import kernels, operator
+from autotape.errors import warn
 from autotape.param import Param
 from autotape.tensor import Tensor, asarray
 
@@ -23,7 +22,7 @@ def astype(x, dtype):
     x = x if hasattr(x, "dtype") else np.asarray(x, dtype)
     if x.dtype.kind == "c" and dtype.kind not in "bc":
         message = f"astype: complex x as {dtype} loses its imaginary part; x.real says that it is meant"
-        warnings.warn(message, np.exceptions.ComplexWarning, stacklevel=2)
+        warn(message, np.exceptions.ComplexWarning)
     return to_integers(x, dtype) if dtype.kind in "biu" else to_floats(x, dtype)
 
 

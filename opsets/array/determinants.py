@@ -55,6 +55,8 @@ def _(dy, a, d):
     u, s, vh = singular_triplets(a)
     largest, smallest = (expand_dims(columns(s, i), (-2, -1)) for i in (0, -1))
     regular = smallest > largest * float(np.finfo(a.dtype).eps) ** 0.25
+    if a.dtype.kind == "c":  # one that is 0 turns complex as a changes, for no phase of u and vh keeps it real
+        s = diagonal(adjoint(u) @ a @ adjoint(vh), 0, -2, -1)
     of_any = expand_dims(det(u) * det(vh), (-2, -1)) * (conj(u) @ at_diagonal(adjoint(u) @ dy @ adjoint(vh), s) @ conj(vh))
     return where(regular, at_regular(dy, where(regular, a, np.eye(n, dtype=a.dtype))), of_any)
 

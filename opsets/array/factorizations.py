@@ -23,7 +23,19 @@ from .creation import zeros_like
 from .eigenvalues import eigenpairs, eigenvalues
 from .indexing import getitem, take_along_axis
 from .joining import concatenate, flip
-from .matrices import adjoint, check_matrices, check_square, columns, differences, folded, half, mirrored, reciprocal_or_0, row
+from .matrices import (
+    adjoint,
+    check_matrices,
+    check_square,
+    columns,
+    differences,
+    folded,
+    half,
+    machine_precision,
+    mirrored,
+    reciprocal_or_0,
+    row,
+)
 from .shapes import expand_dims, matrix_transpose, shape_of, swapaxes, under_name
 from .solving import inv, solve
 from .sorting import argsort, sort
@@ -119,6 +131,7 @@ def _(du, ds, dvh, u, s, vh):
     of_u, beside_u = turn(u, du, k)
     of_v, beside_v = turn(v, dvh if dvh is None else adjoint(dvh), k)
     sums = expand_dims(s, -2) + expand_dims(s, -1)
+    sums = where(sums > machine_precision(sums) * row(columns(s, slice(1))), sums, 0)  # singular values that are 0 but for rounding
     inside = reciprocal_or_0(differences(s)) * (of_u + of_v) + reciprocal_or_0(sums) * (of_u - of_v)
     da, inverse = left @ (inside * 0.5), row(reciprocal_or_0(s))
     if ds is not None:

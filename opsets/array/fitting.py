@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-import warnings
 from operator import index
 
 import numpy as np
 
+from autotape.errors import warn
 from autotape.numpy_protocol import numpy_function
 from autotape.tensor import asarray
 
 from .arithmetic import add, divide, multiply
+from .choosing import beside
 from .functions import sqrt
 from .grids import vander
 from .least_squares import lstsq
@@ -29,7 +30,7 @@ def polyfit(x, y, deg, rcond=None, full=False, w=None, cov=False):
     1 / standard deviation.  Raises TypeError for other shapes, ValueError for a negative degree or too few points for cov.
     """
     m, order = checked(x, y, w, index(deg) + 1)
-    x, y = add(x, 0.0), add(y, 0.0)
+    x, y = (add(beside(p, x, y, w), 0.0) for p in (x, y))
     rcond = m * float(np.finfo(x.dtype).eps) if rcond is None else rcond
     a, b = vander(x, order), y
     if w is not None:
@@ -43,7 +44,7 @@ def polyfit(x, y, deg, rcond=None, full=False, w=None, cov=False):
     if full:
         return c, *of_fit, rcond
     if asarray(rank).item() != order:
-        warnings.warn("Polyfit may be poorly conditioned", np.exceptions.RankWarning, stacklevel=5)  # through NumPy's dispatch
+        warn("Polyfit may be poorly conditioned", np.exceptions.RankWarning)
     return (c, covariance(a, scale, residuals, m - order, y, cov)) if cov else c
 
 

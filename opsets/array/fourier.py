@@ -162,7 +162,7 @@ def length(name: str, n) -> int:
 
 
 def checked(name: str, norm) -> str:
-    if norm is not None and norm not in OPPOSITE:
+    if norm is not None and norm not in tuple(OPPOSITE):
         raise ValueError(f"{name}: norm must be 'backward', 'ortho' or 'forward', not {norm!r}")
     return norm or "backward"
 
@@ -199,25 +199,25 @@ def irfftn(a, s=None, axes=None, norm=None):
 @numpy_function(np.fft.fft2)
 def fft2(a, s=None, axes=(-2, -1), norm=None):
     """fftn along two axes."""
-    return fftn(a, s, axes, norm)
+    return under_name("fft2", fftn, a, s, axes, norm)
 
 
 @numpy_function(np.fft.ifft2)
 def ifft2(a, s=None, axes=(-2, -1), norm=None):
     """ifftn along two axes."""
-    return ifftn(a, s, axes, norm)
+    return under_name("ifft2", ifftn, a, s, axes, norm)
 
 
 @numpy_function(np.fft.rfft2)
 def rfft2(a, s=None, axes=(-2, -1), norm=None):
     """rfftn along two axes."""
-    return rfftn(a, s, axes, norm)
+    return under_name("rfft2", rfftn, a, s, axes, norm)
 
 
 @numpy_function(np.fft.irfft2)
 def irfft2(a, s=None, axes=(-2, -1), norm=None):
     """irfftn along two axes."""
-    return irfftn(a, s, axes, norm)
+    return under_name("irfft2", irfftn, a, s, axes, norm)
 
 
 def lengths(name: str, a, s, axes) -> list[tuple[Any, int]]:

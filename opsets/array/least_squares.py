@@ -14,6 +14,7 @@ from autotape.tensor import asarray
 from autotape.transforms import stop_gradient
 
 from .arithmetic import subtract, where
+from .choosing import beside
 from .complex_numbers import conj, squared
 from .creation import astype
 from .factorizations import svd, svdvals
@@ -88,7 +89,7 @@ def lstsq(a, b, rcond=None):
     alone.  The derivative of x is that among matrices a of this rank; rank has none.
     Raises LinAlgError for stacks of matrices, for which there is pinv(a) @ b, and where m is not the same.
     """
-    a, b = whole_system(a, b)
+    a, b = whole_system(beside(a, b), beside(b, a))
     m, n = a.shape
     if rcond is None:
         rcond = machine_precision(a)

@@ -118,14 +118,14 @@ def cond(x, p=None):
 def cond_of_finite(x, p):
     """cond of matrices without infinities."""
     if p in (None, 2, -2):
-        s = svdvals(x)
+        s = under_name("cond", svdvals, x)
         ends = (getitem(s, (..., 0)), getitem(s, (..., -1)))
         return finite_ratio(*(reversed(ends) if p == -2 else ends))
     check_square("cond", x)
     sign = slogdet(x).sign
     regular = not_equal(sign, 0)
     inverse = inv(where(expand_dims(regular, (-2, -1)), x, np.eye(shape_of(x)[-1], dtype=sign.dtype)))
-    return where(regular, multiply(norm(x, p, (-2, -1)), norm(inverse, p, (-2, -1))), math.inf)
+    return where(regular, multiply(*(under_name("cond", norm, a, p, (-2, -1)) for a in (x, inverse))), math.inf)
 
 
 def finite_ratio(a, b):

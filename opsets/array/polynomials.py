@@ -13,6 +13,7 @@ from autotape.numpy_protocol import numpy_function
 from autotape.tensor import asarray
 
 from .arithmetic import add, divide, multiply, reciprocal, subtract
+from .choosing import beside
 from .creation import astype, zeros_like
 from .indexing import getitem, index_add
 from .joining import concatenate, pad_with, stack
@@ -102,7 +103,7 @@ def without_leading(p, nothing):
 @numpy_function(np.polydiv)
 def polydiv(u, v):
     """The pair of quotient and remainder of two polynomials; leading coefficients of the remainder that are almost 0 are left out."""
-    u, v = (add(atleast_1d(p), 0.0) for p in (u, v))
+    u, v = (add(atleast_1d(beside(p, u, v)), 0.0) for p in (u, v))
     if not len(shape_of(u)) == len(shape_of(v)) == 1:
         raise ValueError(f"polydiv: u {shape_of(u)} and v {shape_of(v)} must be 1-d")
     r = astype(u, np.result_type(u.dtype, v.dtype))

@@ -15,7 +15,7 @@ from .creation import astype
 from .functions import arccos, arcsin, arctanh, log, log2, log10, sqrt
 from .logic import greater, less
 from .reductions import any
-from .shapes import as_array, dtype_of
+from .shapes import as_array
 
 
 def negative_ones(x):
@@ -54,5 +54,6 @@ def _(n, x):
 
 @numpy_function(np.lib.scimath.power)
 def _(x, p):
-    falls = dtype_of(p).kind in "iu" and values_of(any(less(p, 0)))
+    p = as_array(p)  # in NumPy, too, a Python number has the dtype of an array of it
+    falls = p.dtype.kind in "iu" and values_of(any(less(p, 0)))
     return power(widened(x, negative_ones), astype(p, np.float64) if falls else p)

@@ -10,7 +10,7 @@ from numpy.lib.array_utils import normalize_axis_index, normalize_axis_tuple
 
 from autotape.numpy_protocol import numpy_function
 
-from .complex_numbers import imag, real
+from .complex_numbers import complex_of, imag, real
 from .creation import zeros_like
 from .indexing import getitem, take
 from .joining import along, stack
@@ -74,7 +74,7 @@ def view(x, dtype):
     if not shape or (dtype.kind == "c" and shape[-1] % 2):
         raise ValueError(f"view: x {shape} as {dtype} needs a last axis" + (" of even length" if shape else ""))
     if dtype.kind == "c":
-        return getitem(x, (..., slice(0, None, 2))) + getitem(x, (..., slice(1, None, 2))) * 1j
+        return complex_of(getitem(x, (..., slice(0, None, 2))), getitem(x, (..., slice(1, None, 2))))
     return reshape(stack((real(x), imag(x)), -1), (*shape[:-1], 2 * shape[-1]))
 
 

@@ -5,11 +5,16 @@ The derivatives in the order v are not known here: asking for them raises.
 
 from __future__ import annotations
 
+import math
+
 from scipy import special
 
 from autotape import kernels, operator
 
-from ..array import sign
+from ..array import absolute, maximum, sign, sqrt, where
+
+FAR = 64  # where the series of far_slope is exact to rounding, if it is above 2 * v ** 2, too
+TERMS = 12
 
 # ---------------------------------------------------------------- the first kind
 
@@ -121,7 +126,7 @@ def i0e(x):
 
 
 @i0e.backward
-def _(dy, x, y): return dy * (i1e(x) - sign(x) * y)
+def _(dy, x): return dy * sign(x) * falling(0, absolute(x), lambda x: i1e(x) - i0e(x))
 
 
 @operator(elementwise=True, numpy=special.i1e)
@@ -131,7 +136,7 @@ def i1e(x):
 
 
 @i1e.backward
-def _(dy, x, y): return dy * (0.5 * (i0e(x) + ive(2, x)) - sign(x) * y)
+def _(dy, x): return dy * falling(1, absolute(x), lambda x: 0.5 * (i0e(x) + ive(2, x)) - i1e(x))
 
 
 @operator(elementwise=True, numpy=special.ive)
@@ -143,4 +148,18 @@ def ive(v, x):
 
 
 @ive.backward("x")
-def _(dy, v, x, y): return dy * (0.5 * (ive(v - 1, x) + ive(v + 1, x)) - sign(x) * y)
+def _(dy, v, x): return dy * falling(v, x, lambda x: 0.5 * (ive(v - 1, x) + ive(v + 1, x)) - sign(x) * ive(v, x))
+
+
+def falling(v, x, difference):
+    """The derivative of ive(v, x): far to the right, where the terms of the difference cancel, it is that of the asymptotic series."""
+    far = x >= maximum(FAR, 2 * v * v)
+    return where(far, far_slope(v, where(far, x, FAR)), difference(where(far, 1, x)))
+
+
+def far_slope(v, x):
+    """The derivative of (2 pi x) ** -0.5 * (1 - (4 v ** 2 - 1) / (8 x) + (4 v ** 2 - 1) (4 v ** 2 - 9) / (2! (8 x) ** 2) - ...)."""
+    h, series = 0.125 / x, TERMS + 0.5
+    for k in range(TERMS, 0, -1):
+        series = (k - 0.5) + ((2 * k - 1) ** 2 - 4 * v * v) / k * h * series
+    return -series / x / sqrt(2 * math.pi * x)

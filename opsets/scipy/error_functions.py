@@ -8,14 +8,22 @@ from scipy import special
 
 from autotape import kernels, operator
 
-from ..array import absolute, exp, logical_and, real, where
+from ..array import absolute, exp, logical_and, logical_not, real, square, where
+from ..array.shapes import dtype_of
 
 SLOPE = 2 / math.sqrt(math.pi)  # of erf at 0
 HALF_ROOT = math.sqrt(0.5)
+VANISHED = 40  # exp(-x * x) from here on
+ENDLESS = 1e8  # where the next term of log_ndtr's series is below rounding
 FAR = 8  # where the series of erfcx_slope is exact to rounding, and from where on a difference would lose digits
 TERMS = 16
 
 # ---------------------------------------------------------------- error functions
+
+
+def bell(x):
+    """exp(-x * x); where that of real x has vanished, so have all its derivatives."""
+    return exp(-square(x if dtype_of(x).kind == "c" else where(absolute(x) > VANISHED, VANISHED, x)))
 
 
 @operator(elementwise=True, numpy=special.erf)
@@ -25,7 +33,7 @@ def erf(x):
 
 
 @erf.backward
-def _(dy, x): return dy * SLOPE * exp(-x * x)
+def _(dy, x): return dy * SLOPE * bell(x)
 
 
 @operator(elementwise=True, numpy=special.erfc)
@@ -35,7 +43,7 @@ def erfc(x):
 
 
 @erfc.backward
-def _(dy, x): return -dy * SLOPE * exp(-x * x)
+def _(dy, x): return -dy * SLOPE * bell(x)
 
 
 @operator(elementwise=True, numpy=special.erfcx)
@@ -93,7 +101,7 @@ def ndtr(x):
 
 
 @ndtr.backward
-def _(dy, x): return dy * (SLOPE * HALF_ROOT / 2) * exp(-0.5 * x * x)
+def _(dy, x): return dy * (SLOPE * HALF_ROOT / 2) * bell(HALF_ROOT * x)
 
 
 @operator(elementwise=True, numpy=special.log_ndtr)
@@ -107,10 +115,11 @@ def _(dy, x): return dy * hazard(x)
 
 
 def hazard(x):
-    """density(x) / ndtr(x): below 0 both are scaled, so that neither underflows; above 0 the scale would overflow."""
-    below = real(x) < 0
-    low, high = where(below, x, 0), where(below, 0, x)
-    return SLOPE * HALF_ROOT * where(below, 1 / erfcx(-HALF_ROOT * low), 0.5 * exp(-0.5 * high * high) / ndtr(high))
+    """density(x) / ndtr(x), far below 0 -x.  Below 0 both are scaled, so that neither underflows; above the scale would overflow."""
+    below, endless = real(x) < 0, real(x) < -ENDLESS
+    low, high = where(logical_and(below, logical_not(endless)), x, 0), where(below, 0, x)
+    y = SLOPE * HALF_ROOT * where(below, 1 / erfcx(-HALF_ROOT * low), 0.5 * bell(HALF_ROOT * high) / ndtr(high))
+    return where(endless, -x, y)
 
 
 @operator(elementwise=True, numpy=special.ndtri)

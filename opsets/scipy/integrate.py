@@ -13,7 +13,7 @@ from autotape.tensor import Tensor, is_tracked
 from autotape.transforms import stop_gradient, vjp
 from autotape.vector import flatten
 
-from ..array.shapes import as_array, atleast_1d
+from ..array.shapes import as_array, atleast_1d, reshape
 
 __all__ = ["odeint"]
 
@@ -38,7 +38,7 @@ def odeint(func, y0, t, args=(), tfirst=False, **options):
 
     def rate(y, time, *args):
         dydt = func(time, y, *args) if tfirst else func(y, time, *args)
-        return np.stack(dydt) if isinstance(dydt, (list, tuple)) else dydt
+        return reshape(np.stack(dydt) if isinstance(dydt, (list, tuple)) else dydt, y.shape)
 
     options = {name: value for name, value in options.items() if value is not None}
     return trajectory(rate, y0, as_array(t), args, **options)
@@ -70,6 +70,7 @@ def value(x):
 @trajectory.backward
 def _(dy, residuals):
     func, y0, t, args, options = residuals
+    options = {name: value for name, value in options.items() if name != "h0"}  # which is about the first step from y0
     (n,), (parameters, whole) = y0.shape, flatten(args)
 
     def rates(state, time, parameters):

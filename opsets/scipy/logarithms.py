@@ -14,11 +14,11 @@ from scipy import special
 from autotape import kernels, operator
 from autotape.transforms import stop_gradient
 
-from ..array import absolute, astype, exp, isfinite, log, log1p, logical_and, real, sign, sum, where
+from ..array import absolute, astype, exp, isfinite, log, log1p, logical_and, logical_not, real, sign, sum, where
 from ..array import logsumexp as log_of_sum
 from ..array import max as largest
 from ..array.reductions import count
-from ..array.shapes import dtype_of, shape_of, under_name
+from ..array.shapes import as_array, dtype_of, shape_of, under_name
 from ..v20 import logsoftmax
 from ..v20 import softmax as normalised
 
@@ -32,7 +32,7 @@ def expit(x):
 
 
 @expit.backward
-def _(dy, y): return dy * y * (1 - y)
+def _(dy, x, y): return dy * y * expit(-x)  # 1 - y would lose its digits as y nears 1
 
 
 @operator(elementwise=True, numpy=special.log_expit)
@@ -57,6 +57,8 @@ def _(dy, x): return dy / x / (1 - x)
 
 # ---------------------------------------------------------------- a * log(b)
 
+APART = 80  # logarithms that have all digits in their difference; where they are closer, no quotient overflows
+
 
 def ratio(a, b):
     """a / b, but 0 where both are 0."""
@@ -66,7 +68,10 @@ def ratio(a, b):
 def log_ratio(a, b):
     """log(a / b), but inf where both are 0, for a * log(a / b) jumps to inf there as a leaves 0."""
     both = logical_and(a == 0, b == 0)
-    return where(both, math.inf, log(where(both, 1, a) / where(both, 1, b)))
+    a, b = where(both, 1, a), where(both, 1, b)
+    apart = log(a) - log(b)
+    near = absolute(apart) < APART
+    return where(both, math.inf, where(near, log(where(near, a, 1) / where(near, b, 1)), apart))
 
 
 @operator(elementwise=True, numpy=special.xlogy)
@@ -139,7 +144,7 @@ def logsumexp(a, axis=None, b=None, keepdims=False, return_sign=False):
     """
     if b is None and not return_sign and dtype_of(a).kind != "c":
         return log_of_sum(a, axis, keepdims)
-    total, scale = scaled_sum(a, axis, 1 if b is None else b)
+    total, scale = scaled_sum(as_array(a), axis, 1 if b is None else as_array(b))
     if dtype_of(total).kind != "c" and not return_sign:
         total = where(total < 0, math.nan, total)
     none = total == 0
@@ -150,11 +155,15 @@ def logsumexp(a, axis=None, b=None, keepdims=False, return_sign=False):
 
 
 def scaled_sum(a, axis, b):
-    """sum(b * exp(a - scale)) with its axes kept, and the real constant scale, by which no term overflows."""
+    """sum(b * exp(a - scale)) with its axes kept, and the real constant scale, by which no term overflows; those where b is 0, which have
+    a derivative in b, are kept from it."""
     counted = where(b == 0, -math.inf, real(a))
     scale = stop_gradient(largest(counted, axis, True)) if count(shape_of(counted), axis) else 0
     scale = where(isfinite(scale), scale, 0)
-    return sum(b * exp(where(b == 0, 0, a - scale)), axis, True), scale
+    apart = a - scale
+    most = float(np.log(np.finfo(dtype_of(apart)).max)) - 1
+    beyond = logical_and(b == 0, logical_not(real(apart) < most))
+    return sum(b * exp(where(beyond, most, apart)), axis, True), scale
 
 
 def softmax(x, axis=None):
