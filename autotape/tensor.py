@@ -286,8 +286,9 @@ def cast(t: Tensor, dtype: Any) -> Tensor:
     """A cotangent in the dtype of what it belongs to; of a complex one for a real array, the real part."""
     if t.dtype == dtype:
         return t
-    part: Tensor = t.real if t.dtype.kind == "c" and dtype.kind != "c" else t
-    return part.astype(dtype)
+    part = t.real if t.dtype.kind == "c" and dtype.kind != "c" else t
+    y: Tensor = part.astype(dtype)
+    return y
 
 
 def leaf(record: Record, x: Any) -> Tensor:

@@ -110,7 +110,8 @@ def _outline(tree: Any) -> str:
 
 def _node(tree: Any) -> tuple[Children, Rebuild] | None:
     """How to take `tree` apart and put one like it together; None for a leaf."""
-    return _kind(type(tree))
+    cls: Any = type(tree)
+    return _kind(cls)
 
 
 @lru_cache(1024)
