@@ -225,7 +225,7 @@ def _elementwise(name: str) -> Callable[..., Array]:
 
 
 _elementwise_kernels = [name for name, kind in Kernels.__annotations__.items() if kind in ("Unary", "Binary")]
-for _name in (*_elementwise_kernels, "where", "ldexp", "relu_x", "elu_x", "sigmoid_x"):
+for _name in (*_elementwise_kernels, "where", "ldexp", "complex_of", "relu_x", "elu_x", "sigmoid_x"):
     BATCHED[_name] = _elementwise(_name)
 
 

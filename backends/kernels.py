@@ -135,8 +135,6 @@ class Kernels(Protocol):
     """The real part (view)."""
     imag: Unary
     """The imaginary part (view); zeros of x that is not complex."""
-    complex_of: Binary
-    """Complex numbers of their real and imaginary parts a and b, floats, bit by bit."""
     conjugate: Unary
     """x with the imaginary part negated; booleans give int8."""
     sinh: Unary
@@ -166,6 +164,9 @@ class Kernels(Protocol):
     def round(self, x: Array, decimals: int) -> Array: ...
     def exponent(self, x: Array) -> Array:
         """The whole number e, in int32, for which x = m * 2 ** e with 0.5 <= abs(m) < 1; 0 for 0."""
+
+    def complex_of(self, a: Array, b: Array) -> Array:
+        """Complex numbers of their real and imaginary parts, which broadcast, bit by bit."""
 
     def ldexp(self, x: Array, exponent: Array) -> Array:
         """x * 2 ** exponent for integers, without overflow on the way."""

@@ -181,7 +181,7 @@ def test_bad_input_is_named():
         at.jacobian(lambda x: x)(np.arange(3))
     with pytest.raises(TypeError, match="hessian: argnums"):
         at.hessian(lambda x: x, argnums=1.5)
-    with pytest.raises(TypeError, match=r"grad: .*shape \(4,\); a scalar"):
+    with pytest.raises(TypeError, match=r"hessian: .*shape \(4,\); a scalar"):
         at.hessian(lambda x: x * x)(X)
     with pytest.raises(ValueError, match="jvp: v"):
         at.jvp(tilted, X, np.ones(3))

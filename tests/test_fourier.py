@@ -198,7 +198,10 @@ X = np.ones((2, 3))
 REFUSED = {
     "a complex signal": (lambda t: np.fft.rfft(1j * t), TypeError, "rfft: a must be real, not complex128"),
     "a complex signal, ihfft": (lambda t: np.fft.ihfft(1j * t), TypeError, "ihfft: a must be real, not complex128"),
-    "a complex signal, rfftn": (lambda t: np.fft.rfft2(1j * t), TypeError, "rfftn: a must be real, not complex128"),
+    "a complex signal, rfft2": (lambda t: np.fft.rfft2(1j * t), TypeError, "rfft2: a must be real, not complex128"),
+    "a complex signal, rfftn": (lambda t: np.fft.rfftn(1j * t), TypeError, "rfftn: a must be real, not complex128"),
+    "a norm, fft2": (lambda t: np.fft.fft2(t, norm="x"), ValueError, "fft2: norm must be 'backward', 'ortho' or 'forward', not 'x'"),
+    "a norm that is no text": (lambda t: np.fft.fft(t, norm=[]), ValueError, r"fft: norm must be .*, not \[\]"),
     "a norm": (lambda t: np.fft.fft(t, norm="half"), ValueError, "fft: norm must be 'backward', 'ortho' or 'forward', not 'half'"),
     "a norm, hfft": (lambda t: np.fft.hfft(t, norm="half"), ValueError, "hfft: norm must be"),
     "no length": (lambda t: np.fft.fft(t, 0), ValueError, "fft: the axis must have one element or more, not 0"),

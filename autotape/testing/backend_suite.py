@@ -65,6 +65,7 @@ def _calls(numpy: Any) -> dict[str, tuple[Any, ...]]:
         **{name: (positive,) for name, kind in Kernels.__annotations__.items() if kind == "Unary"},
         **{name: (np.abs(X), X * X + 1) for name, kind in Kernels.__annotations__.items() if kind == "Binary"},
         "arccosh": (positive + 1,), "bessel_i": (X, 1), "exponent": (X,), "ldexp": (X, np.array([2, 0, -1])), "round": (X, 1),
+        "complex_of": (X, X[1]),
         **{name: (X, np.cos(X)) for name in ("relu_x", "elu_x", "sigmoid_x")}, "where": (X > 0, X, -X),
         "copy": (X,), "astype": (X, np.float32), "sum_to": (X, (3,)), "zeros": ((2, 3), np.float32), "ones": ((), np.float64),
         "full": ((2,), 7, np.float16), "scalar": (2.5, np.float32), "uniform": (3, (50,), np.float32),
