@@ -92,10 +92,11 @@ def _libcudnn(b: Bench) -> Any:
     if b.why_not:
         return _shown(cudnn=f"not used: {b.why_not}")
     from autotape.backends.cudnn_backend import binding
+    from autotape.backends.cudnn_backend.binding import library
 
     loaded = {line.split()[-1] for line in Path("/proc/self/maps").read_text().splitlines() if "/libcudnn.so" in line}
     return _shown(
-        cudnn=binding.library.dotted(binding.cudnnGetVersion()),
+        cudnn=library.dotted(binding.cudnnGetVersion()),
         cudnn_for_cuda=binding.cudnnGetCudartVersion(),
         cudnn_path=getattr(binding.calls.dll, "_name", "a double"),
         all_libcudnn=", ".join(sorted(loaded)),

@@ -425,9 +425,10 @@ def test_entropy(name):
 @pytest.mark.parametrize("name", FAMILIES)
 def test_a_log_density_at_edges(name):
     with np.errstate(all="ignore"):
-        np.testing.assert_allclose(
-            getattr(stats, name).logpdf(EDGES, *FAMILIES[name]), getattr(scipy.stats, name).logpdf(EDGES, *FAMILIES[name]), 1e-12
-        )
+        expected = getattr(scipy.stats, name).logpdf(EDGES, *FAMILIES[name])
+        if name in ("gamma", "chi2"):
+            expected[EDGES == np.inf] = -np.inf  # where SciPy says NaN
+        np.testing.assert_allclose(getattr(stats, name).logpdf(EDGES, *FAMILIES[name]), expected, 1e-12)
 
 
 def test_beyond_the_support_the_gradient_is_0():

@@ -11,7 +11,10 @@ The files, each importing only from those above it:
 
     error_functions  erf erfc erfcx erfinv erfcinv, ndtr log_ndtr ndtri
     logarithms       expit logit log_expit, xlogy xlog1py, entr rel_entr kl_div, logsumexp softmax log_softmax
-    gammas           gamma gammaln psi zeta polygamma beta betainc gammainc stdtr ...
+    expansions       what large terms leave when they cancel: stirling half_step
+    zetas            zeta, and its differences
+    gammas           gamma gammaln psi polygamma beta betainc gammainc ...
+    student          stdtr, and the density
     bessel           j0 j1 jv y0 y1 yv iv i0e i1e ive
     special          all these under one name
     linalg           expm sqrtm, solve_triangular cho_factor cho_solve solve_banded solve_sylvester, toeplitz block_diag

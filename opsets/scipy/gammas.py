@@ -1,8 +1,7 @@
-"""The gamma function and its kin: gamma gammaln gammasgn rgamma psi=digamma zeta polygamma multigammaln, beta betaln betainc betaincc,
-gammainc gammaincc, and Student's stdtr, which is a betainc; and the densities they are integrals of.
+"""The gamma function and its kin: gamma gammaln gammasgn rgamma psi=digamma polygamma multigammaln, beta betaln betainc betaincc,
+gammainc gammaincc; and the densities they are integrals of.
 
-The derivatives of betainc, betaincc, gammainc, gammaincc and stdtr in their parameters, and of zeta in its exponent, are not known here:
-asking for them raises.
+The derivatives of betainc, betaincc, gammainc and gammaincc in their parameters are not known here: asking for them raises.
 """
 
 from __future__ import annotations
@@ -13,11 +12,14 @@ import numpy as np
 from scipy import special
 
 from autotape import kernels, operator
+from autotape.tensor import asarray
+from autotape.transforms import stop_gradient
 
-from ..array import exp, log, log1p, logical_and, sum, where
-from ..array.choosing import untracked
+from ..array import cos, log, logical_and, real, sum, where
+from ..array.choosing import known, untracked
 from ..array.shapes import dtype_of, expand_dims
 from .logarithms import xlog1py, xlogy
+from .zetas import hurwitz_zeta, zeta, zeta_step
 
 # ---------------------------------------------------------------- gamma and its logarithm
 
@@ -50,17 +52,26 @@ def gammasgn(x):
 
 @operator(elementwise=True, numpy=special.rgamma)
 def rgamma(x):
-    """1 / gamma(x), which is 0 at the poles of gamma; there its derivative is NaN."""
+    """1 / gamma(x), which is 0 at the poles of gamma."""
     return kernels().special("rgamma", [x])
 
 
 @rgamma.backward
-def _(dy, x, y): return -dy * y * psi(x)
+def _(dy, x, y):
+    """That of gamma(1 - x) * sin(pi * x) / pi on the left, where rgamma is so and psi(x) has poles."""
+    left = real(x) < 0.5
+    low, high = where(left, x, 0), where(left, 1 - x, x)
+    return dy * (where(left, gamma(1 - low) * cos(math.pi * low), 0) - y * psi(high))
 
 
 def multigammaln(a, d):
-    """The logarithm of the d-dimensional gamma function, of a > (d - 1) / 2; d is a whole number > 0."""
-    d = int(untracked(d, "multigammaln's d"))
+    """The logarithm of the d-dimensional gamma function, of a > (d - 1) / 2; d is a whole number > 0.
+
+    Raises ValueError for others.
+    """
+    d = whole_number(d, "multigammaln's d", 1)
+    if (asarray(stop_gradient(a)).numpy() <= 0.5 * (d - 1)).any():
+        raise ValueError(f"multigammaln: a must be above (d - 1) / 2, which is {0.5 * (d - 1)}")
     halves = np.arange(d, dtype=np.result_type(dtype_of(a), np.float16)) / 2
     return sum(gammaln(expand_dims(a, -1) - halves), -1) + d * (d - 1) / 4 * math.log(math.pi)
 
@@ -82,27 +93,20 @@ digamma = psi
 
 
 def polygamma(n, x):
-    """The n-th derivative of psi, of real x; n, whole numbers >= 0, is constant and broadcasts."""
-    n = untracked(n, "polygamma's n")
-    if np.ndim(n):
-        n = np.asarray(n)
-        return where(n == 0, psi(x), special.gamma(n + 1.0) * (1 - 2 * ((n + 1) % 2)) * zeta(n + 1.0, x))
-    return (-1) ** (n + 1) * math.factorial(n) * zeta(n + 1, x) if n else psi(x)
+    """The n-th derivative of psi, of real x; n, whole numbers >= 0, is constant and broadcasts.  Raises ValueError for other n."""
+    if not np.ndim(known(n)):
+        n = whole_number(n, "polygamma's n", 0)
+        return (2 * (n % 2) - 1) * float(special.gamma(n + 1.0)) * zeta(n + 1.0, x) if n else psi(x)
+    n = np.asarray(untracked(n, "polygamma's n"), np.float64)
+    return where(n == 0, psi(x), special.gamma(n + 1) * (2 * (n % 2) - 1) * zeta(n + 1, x))
 
 
-def zeta(x, q=1.0):
-    """Hurwitz's zeta function: the sum of (k + q) ** -x over k >= 0, of real x > 1 and q; for q = 1 it is Riemann's."""
-    return hurwitz_zeta(x, q)
-
-
-@operator(elementwise=True)
-def hurwitz_zeta(x, q):
-    """zeta."""
-    return kernels().special("zeta", [x, q])
-
-
-@hurwitz_zeta.backward("q")
-def _(dy, x, q): return -dy * x * hurwitz_zeta(x + 1, q)
+def whole_number(n, what: str, least: int) -> int:
+    """n as an int.  Raises ValueError if it is none, or below `least`."""
+    n = untracked(n, what)
+    if n != n // 1 or n < least:
+        raise ValueError(f"{what} must be a whole number of {least} or more, not {n}")
+    return int(n)
 
 
 # ---------------------------------------------------------------- beta
@@ -115,9 +119,9 @@ def beta(a, b):
 
 
 @beta.backward("a")
-def _(dy, a, b, y): return dy * y * (psi(a) - psi(a + b))
+def _(dy, a, b, y): return -dy * y * zeta_step(a, b)
 @beta.backward("b")
-def _(dy, a, b, y): return dy * y * (psi(b) - psi(a + b))
+def _(dy, a, b, y): return -dy * y * zeta_step(b, a)
 
 
 @operator(elementwise=True, numpy=special.betaln)
@@ -127,9 +131,9 @@ def betaln(a, b):
 
 
 @betaln.backward("a")
-def _(dy, a, b): return dy * (psi(a) - psi(a + b))
+def _(dy, a, b): return -dy * zeta_step(a, b)
 @betaln.backward("b")
-def _(dy, a, b): return dy * (psi(b) - psi(a + b))
+def _(dy, a, b): return -dy * zeta_step(b, a)
 
 
 # ---------------------------------------------------------------- incomplete integrals, and their densities
@@ -174,11 +178,12 @@ def log_beta_density(a, b, x):
     return xlogy(a - 1, x) + xlog1py(b - 1, -x) - betaln(a, b)
 
 
-def beta_density(a, b, x):
-    """exp(log_beta_density), as a power of what lies between x and the nearer edge."""
+def beta_density(a, b, x, less=0):
+    """exp(log_beta_density - less), as a power of what lies between x and the nearer edge."""
     low = x < 0.5
     near, a, b = where(low, x, 1 - x), where(low, a, b), where(low, b, a)
-    return power_exp(a - 1, near, xlog1py(b - 1, -near) - betaln(a, b))
+    other = where(logical_and(a < 1, near == 0), 0, xlog1py(b - 1, -near))  # where the power is infinite, its slope alone counts
+    return power_exp(a - 1, near, other - betaln(a, b) - less)
 
 
 @operator(elementwise=True, numpy=special.gammainc)
@@ -205,24 +210,6 @@ def log_gamma_density(a, x):
     return xlogy(a - 1, x) - x - gammaln(a)
 
 
-def gamma_density(a, x):
-    """exp(log_gamma_density)."""
-    return power_exp(a - 1, x, -x - gammaln(a))
-
-
-@operator(elementwise=True, numpy=special.stdtr)
-def stdtr(df, x):
-    """The integral of the density of Student's t with df degrees of freedom up to x.  It has derivatives in x alone."""
-    return kernels().special("stdtr", [df, x])
-
-
-@stdtr.backward("x")
-def _(dy, df, x): return dy * exp(log_t_density(df, x))
-
-
-def log_t_density(df, x):
-    """That of the normal distribution for infinite df."""
-    is_normal = df == math.inf
-    df = where(is_normal, 1, df)
-    student = -betaln(0.5, 0.5 * df) - 0.5 * log(df) - 0.5 * (df + 1) * log1p(x / df * x)
-    return where(is_normal, -0.5 * x * x - 0.5 * math.log(2 * math.pi), student)
+def gamma_density(a, x, less=0):
+    """exp(log_gamma_density - less)."""
+    return power_exp(a - 1, x, -x - gammaln(a) - less)

@@ -19,10 +19,10 @@ from .gammas import (
     polygamma,
     psi,
     rgamma,
-    stdtr,
-    zeta,
 )
 from .logarithms import entr, expit, kl_div, log_expit, log_softmax, logit, logsumexp, rel_entr, softmax, xlog1py, xlogy
+from .student import stdtr
+from .zetas import zeta
 
 __all__ = [
     "beta", "betainc", "betaincc", "betaln", "digamma", "entr", "erf", "erfc", "erfcinv", "erfcx", "erfinv", "expit", "gamma",

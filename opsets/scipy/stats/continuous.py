@@ -7,26 +7,14 @@ from __future__ import annotations
 
 import math
 
-from ...array import log, where, zeros_like
+from ...array import log, where
 from ..error_functions import log_ndtr, ndtr
-from ..gammas import (
-    beta_density,
-    betainc,
-    betaincc,
-    betaln,
-    gamma_density,
-    gammainc,
-    gammaincc,
-    gammaln,
-    log_beta_density,
-    log_gamma_density,
-    log_t_density,
-    psi,
-    stdtr,
-)
+from ..expansions import LOG_ROOT_2PI, half_step, stirling
+from ..gammas import beta_density, betainc, betaincc, gamma_density, gammainc, gammaincc, log_beta_density, log_gamma_density
+from ..student import log_t_density, stdtr
+from .dirichlet import rest_of_entropy, share_of_entropy
 from .family import Family
-
-LOG_ROOT_2PI = 0.5 * math.log(2 * math.pi)
+from .tails import log_betainc, log_betaincc, log_gammainc, log_gammaincc, log_part, log_rest, log_stdtr
 
 
 class Norm(Family):
@@ -41,13 +29,11 @@ class Norm(Family):
     def above(self, z):
         return ndtr(-z)
 
-    def logcdf(self, x, *args, **named):
-        """log(cdf), far below the mean too, where cdf underflows."""
-        return log_ndtr(self._standard(x, args, named)[0])
+    def log_below(self, z):
+        return log_ndtr(z)
 
-    def logsf(self, x, *args, **named):
-        """log(sf), far above the mean too, where sf underflows."""
-        return log_ndtr(-self._standard(x, args, named)[0])
+    def log_above(self, z):
+        return log_ndtr(-z)
 
     def spread(self):
         return LOG_ROOT_2PI + 0.5
@@ -67,12 +53,17 @@ class StudentsT(Family):
     def above(self, z, df):
         return stdtr(df, -z)
 
+    def log_below(self, z, df):
+        return log_stdtr(df, z)
+
+    def log_above(self, z, df):
+        return log_stdtr(df, -z)
+
     def spread(self, df):
         is_normal = df == math.inf
-        df = where(is_normal, 1, df)
-        half = 0.5 * (df + 1)
-        student = half * (psi(half) - psi(0.5 * df)) + 0.5 * log(df) + betaln(0.5 * df, 0.5)
-        return where(is_normal, norm.spread(), student)
+        h = where(is_normal, 1, 0.5 * df)
+        more = 0.25 / h + (h + 0.5) * half_step(h, n=1) - half_step(h)
+        return norm.spread() + where(is_normal, 0, more)
 
 
 class Gamma(Family):
@@ -92,8 +83,15 @@ class Gamma(Family):
     def above(self, z, a):
         return gammaincc(a, z)
 
+    def log_below(self, z, a):
+        return log_gammainc(a, z)
+
+    def log_above(self, z, a):
+        return log_gammaincc(a, z)
+
     def spread(self, a):
-        return a + gammaln(a) + (1 - a) * psi(a)
+        """a + gammaln(a) + (1 - a) * psi(a) without what cancels in it for large a."""
+        return norm.spread() + 0.5 * log(a) - 0.5 / a + stirling(a) + (1 - a) * stirling(a, n=1)
 
 
 class Chi2(Family):
@@ -113,9 +111,14 @@ class Chi2(Family):
     def above(self, z, df):
         return gammaincc(0.5 * df, 0.5 * z)
 
+    def log_below(self, z, df):
+        return log_gammainc(0.5 * df, 0.5 * z)
+
+    def log_above(self, z, df):
+        return log_gammaincc(0.5 * df, 0.5 * z)
+
     def spread(self, df):
-        a = 0.5 * df
-        return a + gammaln(a) + (1 - a) * psi(a) + math.log(2)
+        return gamma.spread(0.5 * df) + math.log(2)
 
 
 class Beta(Family):
@@ -135,8 +138,14 @@ class Beta(Family):
     def above(self, z, a, b):
         return betaincc(a, b, z)
 
+    def log_below(self, z, a, b):
+        return log_betainc(a, b, z)
+
+    def log_above(self, z, a, b):
+        return log_betaincc(a, b, z)
+
     def spread(self, a, b):
-        return betaln(a, b) - (a - 1) * psi(a) - (b - 1) * psi(b) + (a + b - 2) * psi(a + b)
+        return share_of_entropy(a, a + b) + share_of_entropy(b, a + b) + rest_of_entropy(a + b, 2)
 
 
 class Uniform(Family):
@@ -145,13 +154,19 @@ class Uniform(Family):
     low, high, inside = 0, 1, 0.5
 
     def log_density(self, z):
-        return zeros_like(z)
+        return 0 * z
 
     def below(self, z):
         return z
 
     def above(self, z):
         return 1 - z
+
+    def log_below(self, z):
+        return log_part(z)
+
+    def log_above(self, z):
+        return log_rest(z)
 
     def spread(self):
         return 0.0

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from autotape.transforms import stop_gradient
 
-from ...array import concatenate, isfinite, mean, prod, reshape, sum, where
+from ...array import concatenate, isfinite, log, mean, prod, reshape, sum, where
+from ..expansions import LOG_ROOT_2PI, stirling
 from ..gammas import gammaln, power_exp, psi
 from ..logarithms import xlogy
 from .family import allowed, floats
@@ -34,7 +35,17 @@ def entropy(alpha):
     """Minus the mean of logpdf."""
     (alpha,) = floats(allowed(alpha))
     total = sum(alpha)
-    return log_beta(alpha) + (total - alpha.shape[0]) * psi(total) - sum((alpha - 1) * psi(alpha))
+    return sum(share_of_entropy(alpha, total)) + rest_of_entropy(total, alpha.shape[0])
+
+
+def share_of_entropy(alpha, total):
+    """What each alpha adds to the entropy; by Stirling's formula, in which no large terms cancel."""
+    slopes = stirling(total, n=1) - stirling(alpha, n=1)
+    return 0.5 - 0.5 * log(alpha) + stirling(alpha) + alpha * slopes + psi(alpha) - psi(total)
+
+
+def rest_of_entropy(total, n):
+    return 0.5 * log(total) - stirling(total) - 0.5 + (n - 1) * LOG_ROOT_2PI
 
 
 def standard(x, alpha):

@@ -13,7 +13,10 @@ from typing import Any
 
 import numpy as np
 
-from ...array import absolute, astype, exp, full_like, isnan, log, logical_and, where
+from autotape import kernels, operator
+from autotape.tensor import asarray
+
+from ...array import astype, exp, full_like, isinf, isnan, log, logical_and, logical_or, where
 from ...array.shapes import as_array, dtype_of
 
 
@@ -28,6 +31,8 @@ class Family:
     log_density: Any
     below: Any  # how much of the distribution lies below z
     above: Any
+    log_below: Any
+    log_above: Any
     spread: Any  # the entropy
 
     def __init__(self) -> None:
@@ -46,11 +51,9 @@ class Family:
         return self._within(z, shapes, lambda z: self.log_density(z, *shapes) - log(scale), -math.inf, -math.inf)
 
     def pdf(self, x, *args, **named):
-        """The density; 0 at infinity."""
+        """The density."""
         z, scale, shapes = self._standard(x, args, named)
-        is_finite = absolute(z) != math.inf
-        density = self._within(where(is_finite, z, self.inside), shapes, lambda z: self.density(z, *shapes), 0, 0)
-        return is_finite * density / scale
+        return self._within(z, shapes, lambda z: self.density(z, *shapes) / scale, 0, 0)
 
     def density(self, z, *shapes):
         """exp(log_density); for the subclass to say better where a power of 0 is in it."""
@@ -67,18 +70,21 @@ class Family:
         return self._within(z, shapes, lambda z: self.above(z, *shapes), 1, 0)
 
     def logcdf(self, x, *args, **named):
-        """log(cdf)."""
-        return log(self.cdf(x, *args, **named))
+        """log(cdf), also where cdf underflows."""
+        z, _, shapes = self._standard(x, args, named)
+        return self._within(z, shapes, lambda z: self.log_below(z, *shapes), -math.inf, 0)
 
     def logsf(self, x, *args, **named):
-        """log(sf)."""
-        return log(self.sf(x, *args, **named))
+        """log(sf), also where sf underflows."""
+        z, _, shapes = self._standard(x, args, named)
+        return self._within(z, shapes, lambda z: self.log_above(z, *shapes), 0, -math.inf)
 
     def entropy(self, *args, **named):
-        """Minus the mean of logpdf."""
-        *shapes, _, scale = self._parameters(args, named)
-        scale, *shapes = floats(allowed(scale), *map(allowed, shapes))
-        return self.spread(*shapes) + log(scale)
+        """Minus the mean of logpdf; loc has no part in it but its shape, and its NaN."""
+        *shapes, loc, scale = self._parameters(args, named)
+        loc, scale, *shapes = floats(loc, allowed(scale), *map(allowed, shapes))
+        y = self.spread(*shapes) + log(scale)
+        return y + where(isnan(loc), loc, 0) if loc.shape or isnan(loc) else y
 
     def _parameters(self, args, named):
         bound = self._signature.bind(*args, **named)
@@ -89,15 +95,40 @@ class Family:
         """z, scale and the shapes, NaN where they are not allowed."""
         *shapes, loc, scale = self._parameters(args, named)
         x, loc, scale, *shapes = floats(x, loc, allowed(scale), *map(allowed, shapes))
-        return (x - loc) / scale, scale, shapes
+        return standardised(x, loc, scale), scale, shapes
 
     def _within(self, z, shapes, f, before, after):
-        """f(z) inside the support, else `before` or `after` it; NaN where z or a shape is."""
-        is_inside = logical_and(self.low <= z, z <= self.high)
-        y = f(where(is_inside, z, self.inside))
-        outside = where(z < self.low, full_like(z, before), after)
-        known = z + sum(shapes)
-        return where(is_inside, y, where(isnan(known), known, outside))
+        """f(z) inside the support, else `before` or `after` it, where infinities are too; NaN where z or a shape is."""
+        outside = self._outside(z)
+        if not asarray(outside).numpy().any():
+            return f(z)
+        y = f(where(outside, self.inside, z))
+        limit = before if before == after else where(z < self.inside, full_like(z, before), after)
+        for shape in shapes:
+            limit = where(isnan(shape), full_like(shape, math.nan), limit)
+        return where(outside, limit, y)
+
+    def _outside(self, z):
+        if self.low == -math.inf:
+            return isinf(z)
+        return logical_or(z < self.low, z == math.inf if self.high == math.inf else z > self.high)
+
+
+@operator(elementwise=True)
+def standardised(x, loc, scale):
+    """(x - loc) / scale.  In scale its derivative is 0 where it is infinite, and where it is 0, by an infinite cotangent too."""
+    k = kernels()
+    return k.divide(k.subtract(x, loc), scale)
+
+
+@standardised.backward("x")
+def _(dy, scale): return dy / scale
+@standardised.backward("loc")
+def _(dy, scale): return -dy / scale
+@standardised.backward("scale")
+def _(dy, scale, y):
+    at_edge = logical_and(y == 0, isinf(dy))
+    return -where(at_edge, 0, dy) * where(isinf(y), 0, y) / scale
 
 
 def allowed(parameter):
