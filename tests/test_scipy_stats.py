@@ -62,7 +62,8 @@ def test_poisson_at_infinity(method):
     left, right = {"logpmf": (-INF, -INF), "pmf": (0, 0), "cdf": (0, 1), "sf": (1, 0), "logcdf": (-INF, 0), "logsf": (0, -INF)}[method]
     close(f(k, mu), [left, right, left])
     close(at.elementwise_grad(lambda mu: f(k, mu))(mu), [0, 0, 0])
-    assert np.isnan(f([np.nan, 1, -1], [1.0, -1.0, np.nan])).all()
+    assert np.isnan(f([np.nan, 1, -1, np.nan], [1.0, -1.0, np.nan, INF])).all()
+    assert at.grad(lambda mu: f(-1, mu))(0.0) == 0
 
 
 @pytest.mark.parametrize("f, slopes", [
@@ -98,6 +99,12 @@ def test_the_second_derivative_of_betainc_at_the_edge():
     (lambda x: stats.beta.logcdf(x, 3.0, 2.0), 1e-150, -1034.776997486201, 3e150),
     (lambda x: stats.beta.logsf(x, 800.0, 500.0), 0.999, -2592.782669665457, -499201.8007435197),
     (lambda x: stats.uniform.logsf(x), 1e-30, -1e-30, -1),
+    (lambda x: stats.t.logcdf(x, 1e20), -38.0, -726.5572160188201, 38.02627946657586),
+    (lambda x: stats.t.logcdf(x, 2e7), -40.0, -804.5764037343558, 40.02176710334988),
+    (lambda x: stats.t.logcdf(x, 1e7), -50.0, -1254.675012216748, 50.00748215737745),
+    (lambda x: stats.t.logcdf(x, 1e9), -1e4, -47655099.98378626, 9090.909181818181),
+    (lambda x: stats.gamma.logsf(x, 2.0), 1e5, -99988.48706453501, -0.99999000009999902),
+    (lambda x: stats.gamma.logsf(x, 2.0), 1e17, -1e17, -1),
     (lambda mu: stats.poisson.logsf(100, mu), 1e-3, -1066.038769445632, 100999.0098040158),
     (lambda mu: stats.poisson.logcdf(2, mu), 2e3, -1985.490342261642, -0.9990004999997502),
     (lambda mu: stats.poisson.logcdf(30, mu), 1e-3, -1.214947491445002e-127, -3.766219525552732e-123),
@@ -113,6 +120,35 @@ def test_log_integrals_have_derivatives(name, method):
     check_grads(of(name, method, *FAMILIES[name]), (np.array([0.3, 0.6, 1.3]), 0.1, 1.5))
     x = np.array([0.2, 0.7])
     close(at.jacobian(of(name, method, *FAMILIES[name]))(x), np.diag(at.elementwise_grad(of(name, method, *FAMILIES[name]))(x)))
+
+
+@pytest.mark.parametrize("f, x, slope", [
+    (lambda x: stats.gamma.logsf(x, np.float32(2)), 1e8, -1), (lambda x: stats.chi2.logsf(x, np.float32(3)), 1e8, -0.5),
+    (lambda x: stats.gamma.logcdf(x, np.float32(1e6)), 1e5, 9), (lambda x: stats.t.logsf(x, np.float32(1e7)), 1e4, -909.0909),
+    (lambda x: stats.beta.logcdf(x, np.float32(1e7), np.float32(1e3)), 0.01, 1e9), (lambda mu: stats.poisson.logcdf(2, mu), 1e7, -1),
+])  # fmt: skip
+def test_slopes_of_log_integrals_in_float32(f, x, slope):
+    y = at.grad(f)(np.float32(x))
+    assert y.dtype == np.float32
+    close(y, slope, 1e-6)
+
+
+def test_an_edge_that_a_mask_takes_away_leaves_the_derivative_in_scale():
+    def f(scale):
+        return stats.gamma.logcdf(np.array([0.0, 1]), 2.0, 0.0, scale)
+
+    with np.errstate(all="ignore"):
+        close(at.jacobian(f)(1.0), [0, -1.3922111911773334])
+        close(at.hessian(lambda s: np.sum(f(s)))(1.0), 0.8461703815152573)
+        close(at.grad(lambda s: np.sum(np.where([False, True], f(s), 0)))(1.0), -1.3922111911773334)
+
+
+@pytest.mark.parametrize("which", ["numpy", "strict"])
+def test_entropies_of_infinite_parameters_and_of_nan(which):
+    with at.backend.use(which):
+        found = [stats.gamma.entropy(INF), stats.chi2.entropy(INF), stats.t.entropy(INF), stats.norm.entropy(np.nan)]
+        close([at.asarray(y).numpy() for y in found], [INF, INF, 0.5 + 0.5 * np.log(2 * np.pi), np.nan])
+        close(at.grad(lambda s: stats.gamma.entropy(2.0, 0.0, s))(2.0), 0.5)
 
 
 def test_log_integrals_that_underflow_have_second_derivatives():

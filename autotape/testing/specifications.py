@@ -737,6 +737,18 @@ SCIPY = [
     *(with_parameters(name, 2.5) for name in ("jv", "yv", "iv", "ive", "gammainc", "gammaincc", "stdtr", "zeta", "hurwitz_zeta")),
     *(with_parameters(name, 1.5, 2.5, domain=(0.1, 0.9)) for name in ("betainc", "betaincc")),
     *(with_parameters("polygamma", n) for n in (0, 1, 3)),
+    *(
+        with_parameters(name, 2.5)
+        for name in ("log_gammainc", "log_gammaincc", "hazard_below", "hazard_above", "log_stdtr", "hazard_of_stdtr")
+    ),
+    *(
+        with_parameters(name, 1.5, 2.5, domain=(0.1, 0.9))
+        for name in ("log_betainc", "log_betaincc", "hazard_of_betainc", "hazard_of_betaincc")
+    ),
+    *elementwise("scipy", "log_part log_rest", (0.1, 0.9)),
+    *elementwise("scipy", "stirling half_step log1p_rest", POSITIVE),
+    *elementwise("scipy", "zeta_step t_square", POSITIVE, POSITIVE),
+    *elementwise("scipy", "standardised", REAL, REAL, POSITIVE),
     *elementwise("scipy", "power_exp", POSITIVE, POSITIVE, REAL),
     case("scipy.multigammaln", (2, 3), domain=(1.2, 4.0), d=2),
     *(

@@ -144,7 +144,7 @@ def logsumexp(a, axis=None, b=None, keepdims=False, return_sign=False):
     """
     if b is None and not return_sign and dtype_of(a).kind != "c":
         return log_of_sum(a, axis, keepdims)
-    total, scale = scaled_sum(as_array(a), axis, 1 if b is None else as_array(b))
+    total, scale = scaled_sum(as_array(a), axis, 1 if b is None else b if isinstance(b, (int, float, complex)) else as_array(b))
     if dtype_of(total).kind != "c" and not return_sign:
         total = where(total < 0, math.nan, total)
     none = total == 0

@@ -91,7 +91,8 @@ class Gamma(Family):
 
     def spread(self, a):
         """a + gammaln(a) + (1 - a) * psi(a) without what cancels in it for large a."""
-        return norm.spread() + 0.5 * log(a) - 0.5 / a + stirling(a) + (1 - a) * stirling(a, n=1)
+        rest = stirling(a) + (1 - where(a == math.inf, 1, a)) * stirling(a, n=1)
+        return norm.spread() + 0.5 * log(a) - 0.5 / a + rest
 
 
 class Chi2(Family):

@@ -16,7 +16,7 @@ import numpy as np
 from autotape import kernels, operator
 from autotape.tensor import asarray
 
-from ...array import astype, exp, full_like, isinf, isnan, log, logical_and, logical_or, where
+from ...array import astype, exp, full_like, isfinite, isinf, isnan, log, logical_and, logical_not, logical_or, where
 from ...array.shapes import as_array, dtype_of
 
 
@@ -83,8 +83,7 @@ class Family:
         """Minus the mean of logpdf; loc has no part in it but its shape, and its NaN."""
         *shapes, loc, scale = self._parameters(args, named)
         loc, scale, *shapes = floats(loc, allowed(scale), *map(allowed, shapes))
-        y = self.spread(*shapes) + log(scale)
-        return y + where(isnan(loc), loc, 0) if loc.shape or isnan(loc) else y
+        return self.spread(*shapes) + log(scale) + where(isnan(loc), loc, 0)
 
     def _parameters(self, args, named):
         bound = self._signature.bind(*args, **named)
@@ -116,7 +115,7 @@ class Family:
 
 @operator(elementwise=True)
 def standardised(x, loc, scale):
-    """(x - loc) / scale.  In scale its derivative is 0 where it is infinite, and where it is 0, by an infinite cotangent too."""
+    """(x - loc) / scale.  In scale its derivative is 0 where it is infinite, and where it is 0, by infinite cotangents too."""
     k = kernels()
     return k.divide(k.subtract(x, loc), scale)
 
@@ -127,7 +126,7 @@ def _(dy, scale): return dy / scale
 def _(dy, scale): return -dy / scale
 @standardised.backward("scale")
 def _(dy, scale, y):
-    at_edge = logical_and(y == 0, isinf(dy))
+    at_edge = logical_and(y == 0, logical_not(isfinite(dy)))
     return -where(at_edge, 0, dy) * where(isinf(y), 0, y) / scale
 
 

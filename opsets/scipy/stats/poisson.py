@@ -72,5 +72,5 @@ def among(k, mu, outside, f, limit):
     """f(k, mu), but `limit` where k is `outside` or one of them is infinite; NaN where one is."""
     outside = np.logical_and(np.logical_or(outside, k == math.inf), ~np.isnan(k))
     beyond = logical_or(outside, mu == math.inf)
-    y = f(np.where(outside, 0, k), where(mu == math.inf, 1, mu))
-    return where(beyond, where(isnan(mu), math.nan, limit), y)
+    y = f(np.where(outside, 0, k), where(beyond, 1, mu))
+    return where(beyond, where(isnan(k + mu), math.nan, limit), y)
