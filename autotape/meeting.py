@@ -72,14 +72,13 @@ def _as_array(op: Declaration, name: str, a: Any, k: Any) -> Any:
 
 def _beside(arrays: list[Any], k: Any) -> list[Any]:
     """Numbers in the dtype that NumPy's weak promotion gives them beside the arrays."""
-    weak = [type(a) in _NUMBERS for a in arrays]
-    if True not in weak:
+    dtypes = [a.dtype for a in arrays if type(a) not in _NUMBERS and a is not None]
+    if len(dtypes) == len(arrays):
         return arrays
-    dtypes = [a.dtype for a, number in zip(arrays, weak, strict=True) if not number and a is not None]
     if not dtypes:
         return [a if a is None else adopt(a, k) for a in arrays]
     dtype = dtypes[0] if len(dtypes) == 1 else _promoted(*dtypes)
-    return [k.scalar(a, dtype) if number else a for a, number in zip(arrays, weak, strict=True)]
+    return [k.scalar(a, dtype) if type(a) in _NUMBERS else a for a in arrays]
 
 
 _promoted = functools.lru_cache(256)(np.result_type)

@@ -178,12 +178,12 @@ def log_beta_density(a, b, x):
     return xlogy(a - 1, x) + xlog1py(b - 1, -x) - betaln(a, b)
 
 
-def beta_density(a, b, x, less=0):
-    """exp(log_beta_density - less), as a power of what lies between x and the nearer edge."""
+def beta_density(a, b, x):
+    """exp(log_beta_density), as a power of what lies between x and the nearer edge."""
     low = x < 0.5
     near, a, b = where(low, x, 1 - x), where(low, a, b), where(low, b, a)
     other = where(logical_and(a < 1, near == 0), 0, xlog1py(b - 1, -near))  # where the power is infinite, its slope alone counts
-    return power_exp(a - 1, near, other - betaln(a, b) - less)
+    return power_exp(a - 1, near, other - betaln(a, b))
 
 
 @operator(elementwise=True, numpy=special.gammainc)
@@ -210,6 +210,6 @@ def log_gamma_density(a, x):
     return xlogy(a - 1, x) - x - gammaln(a)
 
 
-def gamma_density(a, x, less=0):
-    """exp(log_gamma_density - less)."""
-    return power_exp(a - 1, x, -x - gammaln(a) - less)
+def gamma_density(a, x):
+    """exp(log_gamma_density)."""
+    return power_exp(a - 1, x, -x - gammaln(a))
