@@ -32,6 +32,7 @@ from .solving import solve
 
 EighResult = type(np.linalg.eigh(np.eye(1)))
 EigResult = type(np.linalg.eig(np.eye(1)))
+ALWAYS_COMPLEX = np.linalg.eigvals(np.eye(1)).dtype.kind == "c"  # as NumPy 2.5 has them
 
 # ---------------------------------------------------------------- of symmetric matrices
 
@@ -98,23 +99,25 @@ def along_eigenvectors(dw, v, uplo):
 def eig(a):
     """EigResult(eigenvalues, eigenvectors) of square a (..., n, n): w, in no order, and v, its columns of length 1, with a @ v = v * w.
 
-    Both are complex, but for real a whose eigenvalues are all real.
+    Both are complex, but before NumPy 2.5 for real a whose eigenvalues are all real.
     What is made of v must not depend on the signs or phases of its columns.  The derivative leaves out, as 0, what would divide by
     the difference of equal eigenvalues; where there are no n independent eigenvectors there is none.
     Raises LinAlgError if a holds NaN or infinities.
     """
     check_square("eig", a)
-    return EigResult(*real_if_all_are(a, *under_name("eig", general_eigenpairs, a)))
+    found = under_name("eig", general_eigenpairs, a)
+    return EigResult(*(found if ALWAYS_COMPLEX else real_if_all_are(a, *found)))
 
 
 def eigvals(a):
     """The eigenvalues of square a (..., n, n), in no order.  As eig, of which it is the first result."""
     check_square("eigvals", a)
-    return real_if_all_are(a, under_name("eigvals", general_eigenvalues, a))[0]
+    w = under_name("eigvals", general_eigenvalues, a)
+    return w if ALWAYS_COMPLEX else real_if_all_are(a, w)[0]
 
 
 def real_if_all_are(a, w, *vectors):
-    """Eigenvalues and vectors, real where those of a real a are, as NumPy has them.  The values are looked at."""
+    """Eigenvalues and vectors, real where all eigenvalues of a real a are.  The values are looked at."""
     is_complex = dtype_of(a).kind == "c" or asarray(any(not_equal(imag(w), 0))).item()
     return (w, *vectors) if is_complex else (real(w), *map(real, vectors))
 

@@ -14,7 +14,7 @@ from autotape.transforms import stop_gradient
 from .arithmetic import divide, multiply, negative, subtract
 from .complex_numbers import real
 from .creation import astype, zeros_like
-from .eigenvalues import eigvals
+from .eigenvalues import eigvals, real_if_all_are
 from .indexing import getitem
 from .joining import concatenate, pad_with
 from .logic import not_equal
@@ -42,7 +42,8 @@ def roots(p):
     at_zero = p.shape[0] - 1 - last
     if first == last:
         return zeros_like(p, np.float64, (at_zero,))
-    found = under_name("roots", eigvals, companion(getitem(p, slice(first, last + 1))))
+    a = companion(getitem(p, slice(first, last + 1)))
+    (found,) = real_if_all_are(a, under_name("roots", eigvals, a))
     return concatenate((found, zeros_like(found, shape=(at_zero,)))) if at_zero else found
 
 
