@@ -65,6 +65,7 @@ def vjp(f: Callable[..., Any], *args: Any, has_aux: bool = False) -> Any:
 
 
 def run_vjp(f: Callable[..., Any], args: tuple[Any, ...], has_aux: bool, name: str) -> tuple[Level, Any, Pullback, Any]:
+    """f(*args) recorded, for the transform called `name`: the level, the value as f gave it, its pullback, and aux or None."""
     inputs, build = tree.flatten(args)
     level = Level(inputs, name)
     if not level.slots:
